@@ -13,8 +13,11 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Self
 
 PROTOCOL = 1
 #: The longest request line, in bytes, without its newline.
@@ -67,15 +70,17 @@ class Refused(ClaimdagError):
 
 
 def directory_of(directory: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
-    """The absolute path of the daemon's directory, as section "State" of the README names it."""
+    """The absolute path of the daemon's directory: the same choice that the daemon makes when it is not told."""
     if directory or (directory := environ.get("CLAIMDAG_DIR")):
         return os.path.abspath(directory)
-    for variable in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
-        base = environ.get(variable, "")
-        if base.startswith("/"):
-            return os.path.join(base, "claimdag")
-    home = environ.get("HOME", "")
-    if home.startswith("/"):
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/") and os.path.isdir(runtime):
+        return os.path.join(runtime, "claimdag")
+    state = environ.get("XDG_STATE_HOME", "")
+    if state.startswith("/"):
+        return os.path.join(state, "claimdag")
+    home = environ.get("HOME") or os.path.expanduser("~")
+    if home.startswith("/") and os.path.isdir(home):
         return os.path.join(home, ".local", "state", "claimdag")
     return f"/tmp/claimdag-{os.getuid()}"
 
@@ -83,9 +88,8 @@ def directory_of(directory: str | None = None, environ: Mapping[str, str] = os.e
 def socket_of(
     socket_path: str | None = None, directory: str | None = None, environ: Mapping[str, str] = os.environ
 ) -> str:
-    """The absolute path of the socket: `socket_path`, else `sock` in a directory named, else CLAIMDAG_SOCKET."""
-    if socket_path is None and not directory:
-        socket_path = environ.get("CLAIMDAG_SOCKET") or None
+    """The absolute path of the socket: `socket_path`, else CLAIMDAG_SOCKET, else `sock` in the directory."""
+    socket_path = socket_path or environ.get("CLAIMDAG_SOCKET")
     path = os.path.abspath(socket_path) if socket_path else os.path.join(directory_of(directory, environ), "sock")
     if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
         raise Unreachable(
@@ -93,6 +97,26 @@ def socket_of(
             remedy="name a shorter one with --socket or --dir",
         )
     return path
+
+
+class Place:
+    """Where the daemon is and whether it may be started: the options that stand before every verb of `claimdag`."""
+
+    __slots__ = ("directory", "socket_path", "start")
+
+    def __init__(self, socket_path: str | None = None, directory: str | None = None, *, start: bool = True) -> None:
+        self.socket_path = socket_path
+        self.directory = directory
+        self.start = start
+
+    @property
+    def socket(self) -> str:
+        """The socket's absolute path."""
+        return socket_of(self.socket_path, self.directory)
+
+    def connect(self, *, client: str = "claimdag", start: bool | None = None) -> Connection:
+        """As `connect` below; `start` overrides what stands here."""
+        return connect(self.socket_path, self.directory, start=self.start if start is None else start, client=client)
 
 
 class Connection:
