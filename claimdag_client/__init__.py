@@ -1,1 +1,39 @@
-"""Clients of claimdagd. This package module imports nothing heavy, so that the command line starts fast."""
+"""Clients of claimdagd: `connect` (async, on asyncio and trio), `claimdag_client.sync.connect` (blocking).
+
+This package module imports nothing heavy, so that the command line starts fast: names are loaded when first used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from claimdag_client.aio import Client, connect
+    from claimdag_client.claims import Claim
+    from claimdag_client.errors import ClaimdagError, ClaimLost, Refused, Unreachable
+    from claimdag_client.events import Event
+
+__all__ = ["Claim", "ClaimLost", "ClaimdagError", "Client", "Event", "Refused", "Unreachable", "connect"]
+
+_HOME = {
+    "Claim": "claims",
+    "ClaimLost": "errors",
+    "ClaimdagError": "errors",
+    "Client": "aio",
+    "Event": "events",
+    "Refused": "errors",
+    "Unreachable": "errors",
+    "connect": "aio",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

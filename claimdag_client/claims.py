@@ -1,0 +1,251 @@
+"""Claims of the async client: a context manager that ends with its body, and the iterator of node after node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+
+from claimdag_client import asks
+from claimdag_client.connection import ClaimdagError
+from claimdag_client.conversation import Held
+from claimdag_client.ending import error_text
+from claimdag_client.errors import AssigneeBusy, ClaimLost, NothingPending, NothingRunnable, NothingToTake
+from claimdagd import wire
+
+if TYPE_CHECKING:
+    from claimdag_client.aio import Client
+
+#: A claim that is left by cancellation is handed back within this, or left to the daemon's grace.
+HAND_BACK_S = 2.0
+#: How long a worker that ends with the work waits before it looks whether the work has ended.
+LOOK_S = 1.0
+
+
+class Claim:
+    """A node in this client's hands, renewed in the background until it ends.
+
+    `async with claim`: the body's normal end completes the node as done, an exception as failed (with its text as the
+    node's error), a cancellation hands it back. When the claim is lost the body is cancelled at once and the `async
+    with` raises ClaimLost. `complete`, `fail` and `release` end it by hand.
+    """
+
+    def __init__(self, client: Client, claimed: wire.Claimed, held: Held) -> None:
+        self.node = claimed.node
+        self._client = client
+        self._held = held
+        self._scope: anyio.CancelScope | None = None
+        #: How it ended: what `complete` answered, or true once it was handed back.
+        self._ended: wire.Completed | bool = False
+
+    @property
+    def id(self) -> str:
+        return self._held.id
+
+    @property
+    def gen(self) -> int:
+        """The fencing token: send it along with every effect, so that a late one can be refused."""
+        return self._held.gen
+
+    @property
+    def actor(self) -> str:
+        return self._held.actor
+
+    @property
+    def summary(self) -> str:
+        return self.node.summary
+
+    @property
+    def lost(self) -> str | None:
+        """Why it is no longer this client's, or None while it is."""
+        return self._held.lost
+
+    @property
+    def ended(self) -> bool:
+        """It was completed or handed back from here."""
+        return self._ended is not False
+
+    @property
+    def expires_in(self) -> float:
+        """Seconds that are left of the lease, as far as this client knows; renewals move it."""
+        return self._held.expires_at - anyio.current_time()
+
+    @property
+    def completed(self) -> wire.Completed | None:
+        """What `complete` answered, once it has: the node as it ended, and the ids that this made ready."""
+        return self._ended if isinstance(self._ended, wire.Completed) else None
+
+    def __repr__(self) -> str:
+        return f"<Claim {self.id} gen {self.gen} of {self.actor}{f', lost: {self.lost}' if self.lost else ''}>"
+
+    async def running(self) -> None:
+        """Say that the work has begun."""
+        await self._speak(asks.running(self.id, actor=self.actor, gen=self.gen))
+
+    async def renew(self, lease: float | None = None) -> None:
+        """Move the deadline now; `lease` seconds from here on. There is no need to: the client renews by itself."""
+        if lease is not None:
+            self._held.lease = lease
+        await self._speak(
+            asks.renew(
+                self.id,
+                actor=self.actor,
+                gen=self.gen,
+                lease=self._held.lease,
+                bound=True if self._held.bound else None,
+            )
+        )
+
+    async def complete(
+        self, status: str = "done", *, summary: str | None = None, error: str | None = None
+    ) -> wire.Completed:
+        """End the node. The answer names the nodes that this made ready."""
+        done: wire.Completed = await self._speak(
+            asks.complete(self.id, status=status, summary=summary, error=error, actor=self.actor, gen=self.gen)
+        )
+        self._ended = done
+        return done
+
+    async def fail(self, error: str, *, summary: str | None = None) -> wire.Completed:
+        """End the node as failed, which cancels what waits for it to be done."""
+        return await self.complete("failed", summary=summary, error=error_text(error))
+
+    async def release(self) -> None:
+        """Hand the node back: it is ready again, for anybody."""
+        await self._speak(asks.release(self.id, actor=self.actor, gen=self.gen))
+        self._ended = True
+
+    async def _speak(self, ask: asks.Ask[Any]) -> Any:
+        self._held.check()
+        try:
+            return await self._client.ask(ask)
+        except ClaimdagError as exc:
+            if self._held.lost is not None:
+                raise ClaimLost(self.id, self.gen, self._held.lost) from exc
+            raise
+
+    # ------------------------------------------------------------------------------------------------------ with
+
+    async def __aenter__(self) -> Self:
+        if self._scope is not None:
+            raise RuntimeError("a claim is entered once")
+        self._held.check()
+        scope = self._scope = anyio.CancelScope()
+        scope.__enter__()
+        self._held.on_lost = scope.cancel
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        assert self._scope is not None
+        self._held.on_lost = None
+        swallowed = bool(self._scope.__exit__(kind, exc, trace))
+        if exc is None or swallowed:
+            self._check_not_lost(None)
+            if not self.ended:
+                await self.complete()
+            return swallowed
+        if not isinstance(exc, Exception):
+            await self._hand_back()
+            return False
+        self._check_not_lost(exc)
+        if not self.ended:
+            try:
+                await self.fail(error_text(exc))
+            except ClaimLost as lost:
+                raise lost from exc
+            except ClaimdagError as trouble:
+                exc.add_note(f"and {self.id} could not be ended as failed: {trouble}")
+        return False
+
+    def _check_not_lost(self, cause: BaseException | None) -> None:
+        if self.lost is not None and not self.ended and not isinstance(cause, ClaimLost):
+            raise ClaimLost(self.id, self.gen, self.lost) from cause
+
+    async def _hand_back(self) -> None:
+        """For a body that was told to stop: short, and whatever comes of it."""
+        if not self.ended and self.lost is None:
+            with anyio.move_on_after(HAND_BACK_S, shield=True):
+                try:
+                    await self.release()
+                except ClaimdagError:
+                    pass  # Lost meanwhile, or no daemon: the grace sees to it.
+
+
+class Opening:
+    """A claim about to be made: await it for the Claim, or `async with` it."""
+
+    def __init__(self, client: Client, ask: asks.Ask[wire.Claimed]) -> None:
+        self._client = client
+        self._ask = ask
+        self._claim: Claim | None = None
+
+    def __await__(self) -> Generator[Any, Any, Claim]:
+        return self._make().__await__()
+
+    async def _make(self) -> Claim:
+        claimed, held = await self._client._call(self._ask)
+        assert held is not None
+        return Claim(self._client, claimed, held)
+
+    async def __aenter__(self) -> Claim:
+        self._claim = await self
+        return await self._claim.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        assert self._claim is not None
+        return await self._claim.__aexit__(kind, exc, trace)
+
+
+class Work:
+    """From `Client.work`: an async iterator of claims, one at a time. A claim not ended by the next turn goes back."""
+
+    def __init__(
+        self,
+        client: Client,
+        actor: str,
+        *,
+        role: str | None,
+        slack: float | None,
+        strict: bool | None,
+        lease: float | None,
+        until_empty: bool,
+    ) -> None:
+        self._client = client
+        self._actor = actor
+        self._until_empty = until_empty
+        self._fields: dict[str, Any] = {
+            "role": role, "slack": slack, "strict": strict, "lease": lease,
+            "wait": LOOK_S if until_empty else math.inf,
+        }  # fmt: skip
+        self._claim: Claim | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Claim:
+        last, self._claim = self._claim, None
+        if last is not None and not last.ended and last.lost is None:
+            await last.release()
+        while True:
+            try:
+                self._claim = await self._client.claim_next(self._actor, **self._fields)
+                return self._claim
+            except NothingPending:
+                if self._until_empty:
+                    raise StopAsyncIteration from None
+            except NothingRunnable as exc:
+                if self._until_empty and exc.stuck:
+                    raise
+            except AssigneeBusy:
+                raise
+            except NothingToTake:
+                pass
+            # Answered without having waited, or at the end of the wait: look again, but not in a hurry.
+            await anyio.sleep(LOOK_S / 10)

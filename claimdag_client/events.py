@@ -1,0 +1,63 @@
+"""What the daemon tells unasked: entries of the ledger as watchers get them, and the lines of a stream.
+
+Typed records and a line framer; no I/O.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from claimdagd.model import Node
+
+#: No answer comes near this: what sends a longer line is not a daemon, and would fill the memory.
+ANSWER_MAX_BYTES = 1024 * 1024 * 1024
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One mutation, as journaled: `nodes` are all those it changed, each as it was after the change.
+
+    `seq` counts up by one; `at` is Unix seconds; `flips` names nodes whose derived status changed beside them, by
+    their new status; `gone` are the ids of pruned nodes.
+    """
+
+    seq: int
+    at: float = 0.0
+    op: str = ""
+    actor: str | None = None
+    nodes: tuple[Node, ...] = ()
+    flips: dict[str, tuple[str, ...]] = {}
+    gone: tuple[str, ...] = ()
+    capacity: dict[str, int] | None = None
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One line from the daemon: an answer (`rid` with `ok` or `error`) or an `event`."""
+
+    rid: str | int | None = None
+    ok: msgspec.Raw | None = None
+    error: dict[str, Any] | None = None
+    event: msgspec.Raw | None = None
+
+
+class Lines:
+    """Cuts a stream of bytes into lines, without their newlines."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes. ValueError when one grows past all reason."""
+        if b"\n" not in data:
+            self._rest += data
+            if len(self._rest) > ANSWER_MAX_BYTES:
+                raise ValueError("a line without end")
+            return []
+        lines = (bytes(self._rest) + data).split(b"\n")
+        self._rest = bytearray(lines.pop())
+        return lines
+
+
+decode_message = msgspec.json.Decoder(Message).decode
+decode_event = msgspec.json.Decoder(Event).decode
