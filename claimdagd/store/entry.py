@@ -1,0 +1,97 @@
+"""What a journal is made of: its header and its entries, each entry one mutation with every node as it is after.
+
+Replay puts these nodes back and never runs the op again. This module encodes and decodes; it does no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw
+
+from claimdagd.model import Node, Status
+from claimdagd.store.lines import FORMAT, seal
+
+Tag = Annotated[str, Meta(pattern=r"^[0-9a-z]{4}\Z")]
+Count = Annotated[int, Meta(ge=0)]
+NULL = b"null"
+
+
+class JournalHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line: the entries that follow are numbered `seq` + 1 and on."""
+
+    format: int
+    graph: Tag
+    seq: Count
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One mutation, to be written.
+
+    `nodes` are the changed nodes as they are after, encoded already (Raw) or not; `flips` are the other nodes whose
+    derived status changed, by their new status; `gone` the nodes pruned. `capacity` holds only the resources that
+    changed. `reply` is the `ok` object that the token `once` gets again. `next` is the next id number to mint.
+    """
+
+    seq: int
+    at: float
+    op: str
+    actor: str | None = None
+    nodes: Sequence[Raw | Node] = ()
+    flips: dict[Status, list[str]] = {}
+    gone: Sequence[str] = ()
+    capacity: dict[str, int] | None = None
+    once: str | None = None
+    reply: Raw | None = None
+    next: int
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One mutation, as read back. Every field is always written, so every field is asked for."""
+
+    seq: Count
+    at: float
+    op: str
+    actor: str | None
+    nodes: list[Node]
+    flips: dict[Status, list[str]]
+    gone: list[str]
+    capacity: dict[str, Count] | None
+    once: str | None
+    reply: Raw
+    next: Annotated[int, Meta(ge=1)]
+    crc: str
+
+
+class _SealedHeader(JournalHeader, frozen=True, forbid_unknown_fields=True):
+    crc: str
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_record = msgspec.json.Decoder(Record).decode
+_decode_header = msgspec.json.Decoder(_SealedHeader).decode
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """A whole journal line: newline and checksum included. A ValueError is a bug in the caller."""
+    if not isfinite(entry.at):
+        raise ValueError(f"an entry at {entry.at} could not be read back")
+    return seal(_encode(entry))
+
+
+def decode_entry(line: bytes) -> Record:
+    """An entry out of a line whose seal was looked at; raises msgspec.MsgspecError or RecursionError."""
+    return _decode_record(line)
+
+
+def encode_journal_header(graph: str, seq: int) -> bytes:
+    """The first line of a journal whose entries follow `seq`."""
+    return seal(_encode(JournalHeader(FORMAT, graph, seq)))
+
+
+def decode_journal_header(line: bytes) -> JournalHeader:
+    """A header out of a line whose seal was looked at; raises msgspec.MsgspecError or RecursionError."""
+    return _decode_header(line)

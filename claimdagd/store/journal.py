@@ -1,0 +1,350 @@
+"""The journal file as it is written: append with exact restore, group flush, roll-back, and restart by rename.
+
+The rule of every method here: whatever fails, the file either is as it was or is known not to be (`broken`), and then
+nothing is appended until a later call has put it right. The open descriptor, not the name, is the truth: a journal
+whose name was lost is written again from it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+from claimdagd.store.entry import encode_journal_header
+from claimdagd.store.errors import StorageError
+from claimdagd.store.files import Files, write_all
+from claimdagd.store.lines import CHUNK
+
+JOURNAL = "journal.jsonl"
+TEMPORARY = ".tmp"
+
+
+def no_ends() -> array[int]:
+    """An empty table of byte offsets."""
+    return array("Q")
+
+
+@dataclass(slots=True)
+class Layout:
+    """Where the entries of a journal file lie: it follows `base`, entry base+1+i ends before byte ends[i]."""
+
+    base: int
+    header_bytes: int
+    ends: array[int] = field(default_factory=no_ends)
+
+    @property
+    def size(self) -> int:
+        """Bytes from the first to the end of the last whole entry."""
+        return self.ends[-1] if self.ends else self.header_bytes
+
+    @property
+    def seq(self) -> int:
+        """The number of the last entry."""
+        return self.base + len(self.ends)
+
+    def end_of(self, seq: int) -> int:
+        """The offset behind entry `seq`, which may be `base`."""
+        return self.ends[seq - self.base - 1] if seq > self.base else self.header_bytes
+
+
+class Flush:
+    """A blocking flush that is due. Call it in a thread; left alone, it is done when the generator goes on."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action = action
+        self._done = False
+        self._error: OSError | StorageError | None = None
+
+    def __call__(self) -> None:
+        """Flush, once. Never raises: the generator that made this does."""
+        if not self._done:
+            self._done = True
+            try:
+                self._action()
+            except (OSError, StorageError) as exc:
+                self._error = exc
+
+    def settle(self) -> None:
+        """Flush if nobody did; raise what went wrong."""
+        self()
+        if self._error is not None:
+            raise self._error
+
+
+#: What a long piece of work yields: None for a turn of the loop, or a flush that is better done in a thread.
+Step = Flush | None
+
+
+class Journal:
+    """One journal file, open for appending.
+
+    `flushed` is the last entry known to be on disk in fsync mode; in process mode it means nothing.
+    """
+
+    def __init__(self, files: Files, directory: str, *, graph: str, durable: bool) -> None:
+        self._files = files
+        self._directory = directory
+        self.path = f"{directory}/{JOURNAL}"
+        self._graph = graph
+        self._durable = durable
+        self._layout = Layout(0, 0)
+        self._fd = -1
+        self.broken = False
+        self.flushed = 0
+        # Moves when what was copied out of this file, or the file itself, is no longer what it was.
+        self._epoch = 0
+        # A flush runs in a thread: the descriptor that it uses is closed only when it is through.
+        self._lock = Lock()
+        self._flushing = 0
+        self._retired: list[int] = []
+        self._names_unflushed = False
+
+    @property
+    def seq(self) -> int:
+        """The number of the last entry."""
+        return self._layout.seq
+
+    @property
+    def base(self) -> int:
+        """The number of the entry before the first one in the file."""
+        return self._layout.base
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return self._layout.size
+
+    def open(self, layout: Layout) -> None:
+        """Go on with the file that recovery read, without what it found behind the last whole entry."""
+        try:
+            self._fd = self._files.open_append(self.path)
+            if self._files.size(self._fd) != layout.size:
+                self._files.truncate(self._fd, layout.size)
+            if self._durable:
+                # What the last daemon wrote and never flushed is about to be shown to clients.
+                self._files.fsync(self._fd)
+                self._files.sync_directory(self._directory)
+        except OSError as exc:
+            raise StorageError.of(self.path, exc) from exc
+        self._layout = layout
+        self.flushed = layout.seq
+
+    def create(self, seq: int) -> None:
+        """Begin a journal without entries in place of whatever has its name; the first one will be `seq` + 1."""
+        self._layout = Layout(seq, 0)
+        for step in self.restart(seq):
+            if step is not None:
+                step.settle()
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        """Write whole lines, numbered on from `seq`, in one go. On StorageError none of them is in the file.
+
+        A ValueError is a bug in the caller: lines that do not follow would be a journal that nobody can read.
+        """
+        seq = self.seq
+        for line in lines:
+            seq += 1
+            if not line.startswith(b'{"seq":%d,' % seq) or not line.endswith(b"}\n"):
+                raise ValueError(f"not journal entry {seq}: {line[:80]!r}")
+        if self.broken:
+            self.repair()
+        # Until the write has gone well the file is to be taken for broken, whatever ends this function.
+        self.broken = True
+        try:
+            write_all(self._files, self._fd, lines[0] if len(lines) == 1 else b"".join(lines))
+        except OSError as exc:
+            try:
+                self.repair()
+            except StorageError:
+                pass  # stays broken: a later call tries again
+            raise StorageError.of(self.path, exc) from exc
+        self.broken = False
+        end = self.size
+        for line in lines:
+            end += len(line)
+            self._layout.ends.append(end)
+
+    def repair(self) -> None:
+        """Bring the file back to its whole entries: cut it, or else write it anew under its name."""
+        try:
+            if not self._cut():
+                self._rewrite()
+        except OSError as exc:
+            raise StorageError.of(self.path, exc) from exc
+
+    def _cut(self) -> bool:
+        try:
+            if not self._files.same(self.path, self._fd):
+                return False
+            self._files.truncate(self._fd, self.size)
+            if self._durable:
+                self._files.fsync(self._fd)
+        except OSError:
+            return False
+        self.broken = False
+        return True
+
+    def _rewrite(self) -> None:
+        for step in self.restart(self.base):
+            if step is not None:
+                step.settle()
+
+    def undo_to(self, seq: int) -> None:
+        """Drop the entries after `seq`, those of a flush that failed. They count as dropped even on StorageError.
+
+        Without the error the file is as if they had never been; with it the journal is broken until repaired.
+        """
+        if not self.base <= seq <= self.seq:
+            raise ValueError(f"entry {seq} is not in the journal, which holds {self.base + 1} to {self.seq}")
+        del self._layout.ends[seq - self.base :]
+        self._epoch += 1
+        self.broken = True
+        self.repair()
+
+    def sync(self) -> None:
+        """Flush all entries that are written by now. Blocks; may run in a thread beside everything else here.
+
+        After a StorageError the entries after `flushed` may or may not be on disk: undo them.
+        """
+        with self._lock:
+            fd, target = self._fd, self.seq
+            self._flushing += 1
+        try:
+            self._files.fsync(fd)
+            self._sync_names()
+        except OSError as exc:
+            # The file may have been restarted meanwhile, and these very entries flushed in the new one.
+            if self.flushed < target:
+                raise StorageError.of(self.path, exc) from exc
+        else:
+            self.flushed = max(self.flushed, target)
+        finally:
+            with self._lock:
+                self._flushing -= 1
+                if not self._flushing:
+                    self._close_retired()
+
+    def _sync_names(self) -> None:
+        """Until the directory is flushed too, a new journal may be gone with its entries after a power cut."""
+        if self._names_unflushed:
+            self._names_unflushed = False
+            try:
+                self._files.sync_directory(self._directory)
+            except OSError:
+                self._names_unflushed = True
+                raise
+
+    def restart(self, base: int) -> Generator[Step]:
+        """Put a new file that begins after entry `base` in place, by rename; appends may go on between the steps.
+
+        OSError or StorageError: the old file stands and is in use, or, if even that is in doubt, `broken` is set.
+        """
+        layout = self._layout
+        epoch = self._epoch
+        temporary = self.path + TEMPORARY
+        header = encode_journal_header(self._graph, base)
+        copied = layout.end_of(base)
+        shift = copied - len(header)
+        fd = make_new(self._files, temporary)
+        in_place = False
+        try:
+            write_all(self._files, fd, header)
+            while layout.size - copied > CHUNK:
+                copied = self._copy(fd, copied, copied + CHUNK)
+                yield None
+                self._still(epoch)
+            if self._durable:
+                copied = self._copy(fd, copied, layout.size)
+                flush = Flush(lambda: self._files.fsync(fd))
+                yield flush
+                flush.settle()
+                self._still(epoch)
+            # No turn of the loop from here to the end: what is copied now is all there is.
+            if copied < layout.size:
+                self._copy(fd, copied, layout.size)
+                if self._durable:
+                    self._files.fsync(fd)
+            self._names_unflushed = self._durable
+            self._rename(temporary, fd)
+            in_place = True
+        finally:
+            if not in_place:
+                self._files.close(fd)
+                if self._epoch == epoch:
+                    forget(self._files, temporary)
+        ends = array("Q", [end - shift for end in layout.ends[base - layout.base :]])
+        self._layout = Layout(base, len(header), ends)
+        self._epoch += 1
+        self.broken = False
+        with self._lock:
+            if self._fd >= 0:
+                self._retired.append(self._fd)
+            self._fd = fd
+            if not self._flushing:
+                self._close_retired()
+        if self._durable:
+            seq = self.seq
+            flush = Flush(self._sync_names)
+            yield flush
+            flush.settle()
+            self.flushed = max(self.flushed, seq)
+
+    def _copy(self, fd: int, start: int, end: int) -> int:
+        while start < end:
+            data = self._files.read_at(self._fd, min(CHUNK, end - start), start)
+            if not data:
+                raise StorageError(self.path, "the journal is shorter than what was written to it")
+            write_all(self._files, fd, data)
+            start += len(data)
+        return end
+
+    def _still(self, epoch: int) -> None:
+        if self._epoch != epoch:
+            raise StorageError(self.path, "the journal was rolled back or replaced while it was being copied")
+
+    def _rename(self, temporary: str, fd: int) -> None:
+        try:
+            self._files.rename(temporary, self.path)
+        except OSError:
+            # Some systems report a failure after the fact. To go on with the wrong file would lose every entry.
+            try:
+                if self._files.same(self.path, fd):
+                    return
+            except OSError:
+                self.broken = True
+            raise
+
+    def _close_retired(self) -> None:
+        while self._retired:
+            try:
+                self._files.close(self._retired.pop())
+            except OSError:
+                pass  # nothing depends on it any more
+
+    def close(self) -> None:
+        """Close the file; nothing is flushed."""
+        with self._lock:
+            if self._fd >= 0:
+                self._retired.append(self._fd)
+                self._fd = -1
+            if not self._flushing:
+                self._close_retired()
+
+
+def make_new(files: Files, path: str) -> int:
+    """A new, empty file, in place of any left-over of that name."""
+    try:
+        return files.create(path)
+    except FileExistsError:
+        files.unlink(path)
+        return files.create(path)
+
+
+def forget(files: Files, path: str) -> None:
+    """Remove a temporary file; one that cannot be removed now is removed at the next start."""
+    try:
+        files.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,86 @@
+"""Where the daemon, and a reader without it, gets the state from: recover and read_offline.
+
+Reading is in replay.py and never writes; salvage.py does, and only on request.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from claimdagd.store.errors import Damaged
+from claimdagd.store.files import Files, OsFiles
+from claimdagd.store.replay import Recovered, load
+from claimdagd.store.salvage import salvage_state
+
+__all__ = ["Offline", "Recovered", "read_offline", "recover"]
+
+#: How often a reader without the lock looks again when the files change under it.
+READ_TRIES = 8
+
+
+@dataclass(slots=True)
+class Offline:
+    """The last whole state, as read without the daemon. `age` is in seconds, since the last thing that was written."""
+
+    state: Recovered
+    at: float
+    age: float
+
+
+def recover(
+    files: Files, directory: str, *, salvage: bool = False, new_tag: Callable[[], str], at: float = 0.0
+) -> Recovered:
+    """The state in `directory`; a new graph, tagged by `new_tag`, where there are no files at all.
+
+    Raises Damaged, having changed nothing. With `salvage` damaged files are first kept in a directory of their own,
+    named by `at` (Unix seconds), and what verifies is taken; then StorageError where that copy cannot be made.
+    """
+    try:
+        with collector_off():
+            found = load(files, directory)
+    except Damaged as damage:
+        if not salvage:
+            raise
+        with collector_off():
+            return salvage_state(files, directory, damage, new_tag=new_tag, at=at)
+    if found is None:
+        found = Recovered(new_tag(), 0, 1, {}, {})
+    if salvage:
+        found.notes.append("nothing is damaged: there was nothing to salvage")
+    return found
+
+
+def read_offline(directory: str, now: float, files: Files | None = None) -> Offline:
+    """The last whole state, read beside a daemon that may be writing: no lock, no write. `now` is in Unix seconds.
+
+    Raises FileNotFoundError where there is no state, Damaged where it does not verify.
+    """
+    files = files or OsFiles()
+    for tries_left in reversed(range(READ_TRIES)):
+        try:
+            with collector_off():
+                state = load(files, directory)
+        except Damaged:
+            # Snapshot and journal may be of two moments, or the journal was rolled back while it was read.
+            if not tries_left:
+                raise
+        else:
+            if state is None:
+                raise FileNotFoundError(2, "no state of a claimdagd", directory)
+            return Offline(state, state.at, max(0.0, now - state.at))
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """Loading makes only things that stay: collections in between would triple its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,168 @@
+"""The state of one graph on disk: what the service appends to, and what takes its snapshots.
+
+Synchronous and deterministic: no clock, no chance, no loop. In `process` mode what was written survives the daemon's
+death; in `fsync` mode what was flushed by sync() survives the machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import Literal
+
+from claimdagd.model import Node
+from claimdagd.store.errors import StorageError
+from claimdagd.store.files import Files, write_all
+from claimdagd.store.journal import JOURNAL, TEMPORARY, Flush, Journal, Step, forget, make_new
+from claimdagd.store.replay import Recovered
+from claimdagd.store.snapshot import SNAPSHOT, SnapshotHead, encode_snapshot
+
+Durability = Literal["process", "fsync"]
+
+
+class Store:
+    """Opens what `recover` read: removes left-overs and a torn tail, begins a journal where there is none.
+
+    Raises StorageError where that cannot be done. The caller holds the directory's lock.
+    """
+
+    def __init__(self, files: Files, directory: str, durability: Durability, recovered: Recovered) -> None:
+        self._files = files
+        self._directory = directory
+        self._path = f"{directory}/{SNAPSHOT}"
+        self._durable = durability == "fsync"
+        self._graph = recovered.tag
+        self._at_work = False
+        # The entry up to which a snapshot is being written, and whether one of these was undone meanwhile.
+        self._head_seq = 0
+        self._doomed = False
+        self._snapshot_seq = recovered.snapshot_seq
+        #: Bytes of the snapshot in place; 0 without one.
+        self.snapshot_bytes = recovered.snapshot_bytes
+        self._journal = Journal(files, directory, graph=recovered.tag, durable=self._durable)
+        for name in (SNAPSHOT, JOURNAL):
+            forget(files, f"{directory}/{name}{TEMPORARY}")
+        try:
+            self._open(recovered)
+        except (OSError, StorageError) as exc:
+            self._journal.close()
+            if isinstance(exc, OSError):
+                raise StorageError.of(directory, exc) from exc
+            raise
+
+    def _open(self, recovered: Recovered) -> None:
+        if recovered.salvaged:
+            # Snapshot first: with the old journal beside it that is damage still, never a smaller graph.
+            head = SnapshotHead(recovered.tag, recovered.seq, recovered.at, recovered.next_number, recovered.capacities)
+            for step in self._write(head, list(recovered.nodes.values()), list(recovered.once.items())):
+                if step is not None:
+                    step.settle()
+        if recovered.layout is None:
+            self._journal.create(recovered.seq)
+        else:
+            self._journal.open(recovered.layout)
+
+    @property
+    def seq(self) -> int:
+        """The number of the last entry written."""
+        return self._journal.seq
+
+    @property
+    def flushed(self) -> int:
+        """fsync mode: the number of the last entry that is known to be on disk."""
+        return self._journal.flushed
+
+    @property
+    def broken(self) -> bool:
+        """A failed write could not be taken back yet; the next append tries again before anything else."""
+        return self._journal.broken
+
+    @property
+    def journal_bytes(self) -> int:
+        """Bytes of the journal."""
+        return self._journal.size
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        """Write whole journal lines in one go. On StorageError none of them is in the file, and the next may work."""
+        if lines:
+            self._journal.append(lines)
+
+    def sync(self) -> None:
+        """fsync mode: flush everything written by now; blocks, so call it in a thread. See Journal.sync."""
+        self._journal.sync()
+
+    def mark(self) -> int:
+        """The place that undo_to goes back to."""
+        return self._journal.seq
+
+    def undo_to(self, mark: int) -> None:
+        """Drop the entries after `mark` (`flushed` is the one to take after a failed sync). See Journal.undo_to."""
+        if mark < self._snapshot_seq:
+            raise ValueError(f"entry {mark} is in the snapshot already, which holds all up to {self._snapshot_seq}")
+        self._doomed |= mark < self._head_seq
+        self._journal.undo_to(mark)
+
+    def snapshot(
+        self, head: SnapshotHead, nodes: Iterable[Node], once: Iterable[tuple[str, bytes]], *, ledger: int = 0
+    ) -> Generator[Step, None, int]:
+        """Write a snapshot of the state after entry head.seq, then restart the journal with the entries after it.
+
+        `nodes` and `once` are read at once, here; the rest is done as the generator is driven. It yields None for a
+        turn of the loop, or a Flush which the caller may run in a thread and may as well ignore. It returns the bytes
+        of the snapshot. `ledger`: how many entries before head.seq the new journal keeps, for readers of the log.
+        StorageError: nothing is lost, the files before stand, and appends go on. One at a time.
+        """
+        if not self._journal.base <= head.seq <= self.seq:
+            raise ValueError(f"a snapshot at {head.seq} of a journal of {self._journal.base + 1} to {self.seq}")
+        return self._snapshot(head, list(nodes), list(once), ledger)
+
+    def _snapshot(
+        self, head: SnapshotHead, nodes: list[Node], once: list[tuple[str, bytes]], ledger: int
+    ) -> Generator[Step, None, int]:
+        if self._at_work:
+            raise RuntimeError("a snapshot is being written already")
+        self._at_work, self._head_seq, self._doomed = True, head.seq, False
+        try:
+            yield from self._write(head, nodes, once)
+            yield from self._journal.restart(max(self._journal.base, head.seq - ledger))
+        except OSError as exc:
+            raise StorageError.of(self._path, exc) from exc
+        finally:
+            self._at_work, self._head_seq = False, 0
+        return self.snapshot_bytes
+
+    def _write(self, head: SnapshotHead, nodes: list[Node], once: list[tuple[str, bytes]]) -> Generator[Step]:
+        """Put a snapshot in place; the journal still reaches back before it, which recovery allows for."""
+        temporary = self._path + TEMPORARY
+        fd = make_new(self._files, temporary)
+        size = 0
+        try:
+            for block in encode_snapshot(head, nodes, once):
+                write_all(self._files, fd, block)
+                size += len(block)
+                yield None
+            if self._durable:
+                yield from _flushed(Flush(lambda: self._files.fsync(fd)))
+                if self._at_work and self._journal.flushed < head.seq:
+                    # A journal that ends before its snapshot is taken for damaged.
+                    yield from _flushed(Flush(self._journal.sync))
+            if self._doomed:
+                raise StorageError(self._path, "entries that the snapshot holds were taken back")
+            self._files.rename(temporary, self._path)
+            temporary = ""
+        finally:
+            self._files.close(fd)
+            if temporary:
+                forget(self._files, temporary)
+        self.snapshot_bytes, self._snapshot_seq = size, head.seq
+        if self._durable:
+            # The new journal must not come to stand on disk before the snapshot that it follows.
+            yield from _flushed(Flush(lambda: self._files.sync_directory(self._directory)))
+
+    def close(self) -> None:
+        """Close the files; nothing is flushed."""
+        self._journal.close()
+
+
+def _flushed(flush: Flush) -> Generator[Step]:
+    yield flush
+    flush.settle()
