@@ -125,7 +125,7 @@ def cut(text: str, columns: int | None, *, unicode: bool = True) -> str:
 
 def pad(text: str, columns: int) -> str:
     """A clean text filled up with blanks to so many columns."""
-    return text + " " * max(0, columns - width(text))
+    return text + " " * (columns - width(text))
 
 
 def duration(seconds: float) -> str:
@@ -145,7 +145,9 @@ def duration(seconds: float) -> str:
 
 def number(value: float) -> str:
     """A count or a cost as briefly as it can be said."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
 
 
 def clock(at: float | None) -> str:
@@ -162,11 +164,13 @@ def clock(at: float | None) -> str:
 
 def size(count: float) -> str:
     """Bytes in a unit that fits."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+    if count < 1024:
+        return f"{count:.0f} bytes"
+    for unit in ("KiB", "MiB"):
         count /= 1024
-    return f"{count:.1f} GiB"
+        if count < 1024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} GiB"
 
 
 def columns_of(rows: Iterable[Sequence[str]]) -> list[int]:

@@ -21,7 +21,7 @@ SIGNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "completing": ("◌", "~", ("magenta",)),
     "done": ("✓", "+", ("green",)),
     "failed": ("✗", "x", ("red",)),
-    "cancelled": ("–", "-", ("dim",)),
+    "cancelled": ("∅", "-", ("dim",)),
 }
 GROUPS = ("goal", "molecule")
 TERMINAL = ("done", "failed", "cancelled")
@@ -127,9 +127,8 @@ def page(node: View, paint: Paint) -> Iterable[str]:
         facts.append(("error", clean(node["error"])))
     if node.get("archived"):
         facts.append(("archived", "yes"))
-    for name in ("created", "updated", "started", "finished"):
-        if node.get(f"{name}_at") is not None:
-            facts.append((name, clock(node[f"{name}_at"])))
+    moments = ("created", "updated", "started", "finished")
+    facts.extend((name, clock(node[f"{name}_at"])) for name in moments if node.get(f"{name}_at") is not None)
     for name, value in facts:
         yield f"  {paint(f'{name:9}', 'dim')} {value}"
 
