@@ -1,1 +1,1 @@
-"""The shell around the service: directory, lock, socket, loops, signals and systemd. It must hold no rule of the graph."""
+"""The shell around the service: directory, lock, socket, loops, signals, systemd. It holds no rule of the graph."""

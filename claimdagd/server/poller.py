@@ -23,15 +23,15 @@ class Poller(Protocol):
     A callback must not raise. A descriptor must be removed before it is closed.
     """
 
-    def add_reader(self, fd: int, callback: Callback) -> None: ...
+    def add_reader(self, fd: int, callback: Callback) -> object: ...
 
-    def remove_reader(self, fd: int) -> None: ...
+    def remove_reader(self, fd: int) -> object: ...
 
-    def add_writer(self, fd: int, callback: Callback) -> None: ...
+    def add_writer(self, fd: int, callback: Callback) -> object: ...
 
-    def remove_writer(self, fd: int) -> None: ...
+    def remove_writer(self, fd: int) -> object: ...
 
-    def soon(self, callback: Callback) -> None:
+    def soon(self, callback: Callback) -> object:
         """Call once, after everybody else who is ready has had a turn."""
 
 
@@ -40,9 +40,9 @@ class LoopPoller:
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        self.add_reader: Callable[[int, Callback], None] = loop.add_reader
+        self.add_reader: Callable[[int, Callback], object] = loop.add_reader
         self.remove_reader: Callable[[int], object] = loop.remove_reader
-        self.add_writer: Callable[[int, Callback], None] = loop.add_writer
+        self.add_writer: Callable[[int, Callback], object] = loop.add_writer
         self.remove_writer: Callable[[int], object] = loop.remove_writer
         self.soon: Callable[[Callback], object] = loop.call_soon
 

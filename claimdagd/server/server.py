@@ -1,0 +1,389 @@
+"""The running daemon around one service: accepts, gives every connection its turn, keeps time, and leaves in order.
+
+Everything runs in one thread on one loop; the only exception is the flush of a journal on a disk. The loop is also
+where the daemon notices that it was stopped, that it is watched by systemd, and that its place on the file system was
+taken from it. Must hold no rule of the graph.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from claimdagd.server.connection import Connection
+from claimdagd.server.listener import Listener
+from claimdagd.server.notify import Notifier
+from claimdagd.server.poller import LoopPoller, Poller, TaskPoller
+from claimdagd.server.ports import Clock, Served
+
+log = logging.getLogger("claimdagd")
+
+ACCEPT_BATCH = 64
+#: How long to leave new connections waiting when descriptors ran out, unless one is closed before.
+ACCEPT_BACKOFF_S = 0.2
+#: Descriptors kept free of connections: for the state files, the loop and the answers of the resolver of errors.
+RESERVED_DESCRIPTORS = 32
+HEARTBEAT_S = 0.5
+#: A longer silence of the loop than this means that nobody could be heard.
+GAP_S = 1.0
+#: Requests that were already sent are still read for so long when the daemon leaves, and answers sent until the end.
+LAST_REQUESTS_S = 0.2
+LEAVE_WITHIN_S = 0.8
+
+#: Exit status of a daemon that lost its directory, lock or socket (EX_IOERR).
+EXIT_DISPOSSESSED = 74
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a caller may set. Every time is in seconds."""
+
+    #: Leave when there was nothing to do and nobody connected for so long; None: never.
+    idle_exit_s: float | None = None
+    max_connections: int = 4096
+
+
+class Server:
+    """Serves one service at one listener until told to leave. Made for one `run`."""
+
+    service: Served
+    poller: Poller
+
+    def __init__(
+        self,
+        service: Served,
+        listener: Listener,
+        clock: Clock,
+        *,
+        options: Options = Options(),
+        notifier: Notifier | None = None,
+        sync: Callable[[], None] | None = None,
+        dispossessed: Callable[[], str | None] = lambda: None,
+        status: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`sync` flushes the journal, blocking; `dispossessed` says what is no longer this daemon's own."""
+        self.service = service
+        self.connections: set[Connection] = set()
+        self.dirty: list[Connection] = []
+        self.slow: set[Connection] = set()
+        self.unread_bytes = 0
+        self._listener = listener
+        self._clock = clock
+        self._options = options
+        self._notifier = notifier or Notifier()
+        self._sync = sync
+        self._dispossessed = dispossessed
+        self._status = status
+        self._uid = os.geteuid()
+        self._last_beat = time.monotonic()
+        self._idle_since: float | None = None
+        self._accepting = False
+        self._accept_trouble = ""
+        self._due: float | None = None
+        self._tick_soon = False
+        self._flushing = False
+        self._after_commit: set[Connection] = set()
+        self._half_closed: dict[int, Connection] = {}
+        self._hung_up = select.epoll()
+        self._exit_status = 0
+        self._reason = ""
+
+    async def run(self, backend: str) -> int:
+        """Serve until a signal, a shutdown request, idleness or loss of the place; returns the exit status.
+
+        Must be called under `anyio.run` with that `backend`, since it decides how readiness is waited for.
+        """
+        self._leave = anyio.Event()
+        self._deserted = anyio.Event()
+        self._alarm = anyio.Event()
+        self._snapshot_wanted = anyio.Event()
+        self._commit_wanted = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            self._tasks: TaskGroup = tasks
+            self.poller = LoopPoller() if backend == "asyncio" else TaskPoller(tasks)
+            self.poller.add_reader(self._hung_up.fileno(), self._on_hung_up)
+            self.service.on_wake = self._on_wake
+            self.service.on_shutdown = lambda: self.stop("a client asked for it")
+            self.service.on_snapshot = lambda: self._snapshot_wanted.set()
+            self._last_beat = time.monotonic()
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+                for work in (self._reap, self._heartbeat, self._snapshots, self._commits):
+                    tasks.start_soon(work)
+                tasks.start_soon(self._obey, signals)
+                self._accept_on()
+                self._notifier.ready(self._status())
+                await self._leave.wait()
+                await self._go()
+                tasks.cancel_scope.cancel()
+        self.poller.remove_reader(self._hung_up.fileno())
+        self._hung_up.close()
+        return self._exit_status
+
+    def stop(self, reason: str, exit_status: int = 0) -> None:
+        """Begin to leave. The first reason counts."""
+        if not self._reason:
+            self._reason = reason
+            self._exit_status = exit_status
+            self._leave.set()
+
+    @property
+    def accepting(self) -> bool:
+        """Whether newcomers are let in at this moment."""
+        return self._accepting
+
+    # ------------------------------------------------------------------------------------- what connections call: Hub
+
+    def beat(self) -> None:
+        """Note that the loop runs; after a gap the service is told before anything else happens."""
+        now = time.monotonic()
+        gap = now - self._last_beat
+        self._last_beat = now
+        if gap > GAP_S:
+            log.warning("the daemon did not run for %.1f s: nobody is reclaimed before they could speak", gap)
+            self.service.starved(self._clock.now())
+
+    def settle(self) -> None:
+        """Send what this turn has brought to whomever it concerns."""
+        dirty = self.dirty
+        while dirty:
+            connection = dirty.pop()
+            try:
+                connection.flush()
+            except Exception:
+                log.exception("a connection could not be flushed, by an error in claimdagd itself")
+                connection.dirty = False
+                connection.close()
+        if self._sync is not None and not self._flushing and self.service.commit_due:
+            self._commit_wanted.set()
+
+    def await_hangup(self, connection: Connection) -> None:
+        """Watch a half-closed connection for the one event that epoll always reports, its end."""
+        self._hung_up.register(connection.fd, 0)
+        self._half_closed[connection.fd] = connection
+
+    def await_commit(self, connection: Connection) -> bool:
+        """Whether answers may still come by a flush under way; the connection is looked at again after it."""
+        if self._sync is None or not (self._flushing or self.service.commit_due):
+            return False
+        self._after_commit.add(connection)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """Called by a connection that closes."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._deserted.set()
+        self._after_commit.discard(connection)
+        if self._half_closed.pop(connection.fd, None) is not None:
+            self._hung_up.unregister(connection.fd)
+        if not self._accepting and not self._reason:
+            self.poller.soon(self._accept_on)
+
+    # ------------------------------------------------------------------------------------------------------ accepting
+
+    def _accept_on(self) -> None:
+        if not self._accepting and not self._reason:
+            self._accepting = True
+            self.poller.add_reader(self._listener.sock.fileno(), self._on_acceptable)
+
+    def _accept_off(self) -> None:
+        if self._accepting:
+            self._accepting = False
+            self.poller.remove_reader(self._listener.sock.fileno())
+
+    def _on_acceptable(self) -> None:
+        for _ in range(ACCEPT_BATCH):
+            if len(self.connections) >= self._options.max_connections:
+                self._accept_pause("too many connections")
+                return
+            try:
+                sock, _address = self._listener.sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as exc:
+                self._accept_pause(exc.strerror or str(exc))
+                if exc.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    log.error("accepting failed: %s", exc)
+                return
+            if self._accept_trouble:
+                log.info("accepting connections again")
+                self._accept_trouble = ""
+            self._welcome(sock)
+
+    def _accept_pause(self, trouble: str) -> None:
+        """Leave newcomers in the kernel's queue until a connection is closed, or for a moment."""
+        if trouble != self._accept_trouble:
+            log.warning("%s (%d connections): new ones wait", trouble, len(self.connections))
+            self._accept_trouble = trouble
+        self._accept_off()
+        self._tasks.start_soon(self._accept_later)
+
+    async def _accept_later(self) -> None:
+        await anyio.sleep(ACCEPT_BACKOFF_S)
+        self._accept_on()
+
+    def _welcome(self, sock: socket.socket) -> None:
+        try:
+            uid = _peer_uid(sock)
+            if uid != self._uid:
+                log.warning("refused a connection of user %d", uid)
+                sock.close()
+                return
+            sock.setblocking(False)
+            self.connections.add(Connection(sock, self))
+        except Exception:
+            log.exception("a connection could not be taken on")
+            sock.close()
+
+    def _on_hung_up(self) -> None:
+        for fd, _event in self._hung_up.poll(0):
+            connection = self._half_closed.get(fd)
+            if connection is not None:
+                connection.on_hangup()
+
+    # ----------------------------------------------------------------------------------------------------------- time
+
+    def _on_wake(self) -> None:
+        # Called in the middle of the service's work: the tick comes after it, once however often this is called.
+        if not self._tick_soon:
+            self._tick_soon = True
+            self.poller.soon(self._tick_again)
+
+    def _tick_again(self) -> None:
+        self._tick_soon = False
+        asleep_until = self._due
+        self._tick()
+        if self._due is not None and (asleep_until is None or self._due < asleep_until):
+            self._alarm.set()
+
+    def _tick(self) -> None:
+        self.beat()
+        try:
+            self._due = self.service.tick()
+        except Exception:
+            log.exception("what was due could not be done, by an error in claimdagd itself")
+            self._due = self._clock.now() + 1.0
+        self.settle()
+
+    async def _reap(self) -> None:
+        """The one sleeper to the next deadline of any claim or parked request."""
+        while True:
+            self._tick()
+            self._alarm = anyio.Event()
+            with anyio.move_on_after(None if self._due is None else max(0.0, self._due - self._clock.now())):
+                await self._alarm.wait()
+
+    async def _heartbeat(self) -> None:
+        """Notice gaps, stalls, idleness and loss of the place; feed systemd's watchdog from the loop that works."""
+        period = HEARTBEAT_S
+        if self._notifier.watchdog_s:
+            period = min(period, self._notifier.watchdog_s / 3)
+        while True:
+            self.beat()
+            self._notifier.alive()
+            self._notifier.status(self._status())
+            now = time.monotonic()
+            for connection in [each for each in self.slow if each.deadline < now]:
+                connection.on_deadline()
+            if lost := self._dispossessed():
+                log.error("%s is no longer this daemon's own: it leaves", lost)
+                self.stop(f"{lost} is no longer its own", EXIT_DISPOSSESSED)
+            self._leave_if_idle(now)
+            if self._due is not None and self._clock.now() >= self._due:
+                self._alarm.set()  # only a clock that jumped can be here before the reaper
+            await anyio.sleep(period)
+
+    def _leave_if_idle(self, now: float) -> None:
+        if self._options.idle_exit_s is None or self.connections or not self.service.idle:
+            self._idle_since = None
+            return
+        if self._idle_since is None:
+            self._idle_since = now
+        if now - self._idle_since >= self._options.idle_exit_s:
+            self.stop("it is idle and empty")
+
+    # ---------------------------------------------------------------------------------------------------------- state
+
+    async def _snapshots(self) -> None:
+        while True:
+            await self._snapshot_wanted.wait()
+            self._snapshot_wanted = anyio.Event()
+            try:
+                for _ in self.service.snapshot():
+                    self.settle()
+                    await anyio.lowlevel.checkpoint()
+            except Exception as exc:
+                log.error("no snapshot was written: %s", exc)
+            self.settle()
+
+    async def _commits(self) -> None:
+        """Flush the journal in a thread, one flush for all that was written while the last one ran."""
+        while True:
+            await self._commit_wanted.wait()
+            self._commit_wanted = anyio.Event()
+            while self._sync is not None and self.service.commit_due:
+                self._flushing = True
+                try:
+                    await anyio.to_thread.run_sync(self._sync)
+                except Exception as exc:
+                    log.error("the journal could not be flushed: %s", exc)
+                    self.service.commit_failed(exc)
+                else:
+                    self.service.committed()
+                finally:
+                    self._flushing = False
+                self._flush_after_commit()
+
+    def _flush_after_commit(self) -> None:
+        waiting, self._after_commit = self._after_commit, set()
+        self.settle()
+        for connection in waiting:
+            connection.flush()
+
+    # -------------------------------------------------------------------------------------------------------- leaving
+
+    async def _obey(self, signals: AsyncIterator[signal.Signals]) -> None:
+        async for number in signals:
+            self.stop(f"{number.name} came")
+
+    async def _go(self) -> None:
+        """Answer what was asked, close what is idle or parked, and be gone within a second."""
+        log.info("leaving: %s", self._reason)
+        self._notifier.stopping(f"leaving: {self._reason}")
+        started = time.monotonic()
+        self._on_acceptable()
+        self._accept_off()
+        self._listener.close()
+        for connection in list(self.connections):
+            connection.last_call()
+        while time.monotonic() < started + LAST_REQUESTS_S and any(each.busy for each in self.connections):
+            await anyio.lowlevel.checkpoint()
+        self.service.drain()
+        self.settle()
+        self._deserted = anyio.Event()
+        for connection in list(self.connections):
+            connection.hang_up()
+        self.settle()
+        if self.connections:
+            with anyio.move_on_after(max(0.0, started + LEAVE_WITHIN_S - time.monotonic())):
+                await self._deserted.wait()
+        for connection in list(self.connections):
+            connection.close()
+
+
+def _peer_uid(sock: socket.socket) -> int:
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
