@@ -1,0 +1,1 @@
+"""The pure work graph: no I/O, no clock, no randomness. Imports nothing by itself."""

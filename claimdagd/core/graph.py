@@ -1,0 +1,649 @@
+"""The graph: records, the one choke point through which they change, and the indexes derived from them.
+
+`put` (and `add`, `drop` beside it) is the only way a record changes; `_apply` keeps every index true to it, forward and
+backward, so `undo` is the same step taken in reverse. Which change is allowed is decided by the verbs, never here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappush
+from typing import Final
+
+import msgspec
+
+from claimdagd.core.grants import Pools
+from claimdagd.core.levels import Levels
+from claimdagd.core.lines import Lines
+from claimdagd.core.vertex import EDGE_ANY, EDGE_OWN, Lease, Vertex
+from claimdagd.model import (
+    GROUPS,
+    LIVE,
+    STARTED,
+    TERMINAL,
+    Node,
+    Outcome,
+    Status,
+    When,
+    number_of,
+)
+
+TODO, READY, BLOCKED = Status.TODO, Status.READY, Status.BLOCKED
+RUNNING, COMPLETING, DONE = Status.RUNNING, Status.COMPLETING, Status.DONE
+OPEN: Final = frozenset({TODO, READY, BLOCKED})
+ACTIVE: Final = frozenset({Status.CLAIMED, RUNNING, COMPLETING})
+#: A node whose own part is over: it waits on none of its deps any more.
+OWN_OVER: Final = frozenset({COMPLETING, *TERMINAL})
+_same_lease: Final = Lease(0.0, 0.0, 0.0)
+
+replace = msgspec.structs.replace
+
+
+class Mutation:
+    """What one accepted request changed, and how to take it back."""
+
+    __slots__ = ("capacity", "ended", "flips", "gone", "log", "made_ready", "nodes", "number_before")
+
+    def __init__(self, log: list[tuple[Vertex | None, Node | str | None, Lease | int | None, bool]]) -> None:
+        self.log = log
+        #: Vertices whose record changed in itself, in the order of first change.
+        self.nodes: list[Vertex] = []
+        #: Derived changes of status of other nodes: status to ids.
+        self.flips: dict[str, list[str]] = {}
+        self.gone: list[str] = []
+        self.capacity: dict[str, int] | None = None
+        #: Ids of work that was not ready before and is now.
+        self.made_ready: list[str] = []
+        #: Nodes that this mutation made terminal.
+        self.ended: list[Vertex] = []
+        self.number_before = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.flips or self.gone or self.capacity is not None)
+
+
+class Graph:
+    """All nodes of one session and everything derived from them.
+
+    `default_lease_s` is the lease of a claim that names none; `starvation` is how often a node is passed over before
+    units are kept for it. Times: `now` is monotonic seconds, `wall` Unix seconds, both set by `begin`.
+    """
+
+    def __init__(
+        self, tag: str, *, max_nodes: int = 4096, default_lease_s: float = 900.0, starvation: int = 100
+    ) -> None:
+        self.tag = tag
+        self.max_nodes = max_nodes
+        self.default_lease_s = default_lease_s
+        self.vertices: dict[str, Vertex] = {}
+        self.next_number = 1
+        #: Work (no groups) by status, and all nodes by status.
+        self.work: dict[Status, int] = dict.fromkeys(Status, 0)
+        self.counts: dict[Status, int] = dict.fromkeys(Status, 0)
+        self.by_assignee: dict[str, Vertex] = {}
+        self.caused: dict[str, dict[Vertex, None]] = {}
+        #: (when, num, vertex): each lease has one at its deadline or before; an early one is put back when it is met.
+        self.deadlines: list[tuple[float, int, Vertex]] = []
+        #: Candidates for pruning: (not archived, finished_at, num, vertex), checked when met.
+        self.finished: list[tuple[bool, float, int, Vertex]] = []
+        #: The answer to the last completes, by id, so that a repeated one is answered as the first was.
+        self.completions: dict[str, tuple[str, ...]] = {}
+        self.levels = Levels()
+        self.pools = Pools(self, starvation)
+        self.lines = Lines(self)
+        self.now = 0.0
+        self.wall = 0.0
+        self._log: list[tuple[Vertex | None, Node | str | None, Lease | int | None, bool]] = []
+        self._touched: deque[Vertex] = deque()
+        self._number_before = 1
+
+    # ------------------------------------------------------------------------------------------------ mutations
+
+    def begin(self, now: float, wall: float) -> None:
+        """Start a mutation at monotonic `now` and Unix time `wall`."""
+        self.now = now
+        self.wall = wall
+        self._number_before = self.next_number
+
+    def finish(self) -> Mutation:
+        """End the mutation: derived statuses follow, and what changed is told."""
+        if self._touched:
+            self.settle()
+        log = self._log
+        self._log = []
+        mutation = Mutation(log)
+        mutation.number_before = self._number_before
+        first: dict[Vertex, Node | None] = {}
+        own: set[Vertex] = set()
+        for v, old, _, derived in log:
+            if v is None:
+                assert isinstance(old, str)
+                mutation.capacity = mutation.capacity or {}
+                mutation.capacity[old] = self.pools.capacity(old)
+                continue
+            if v not in first:
+                first[v] = old  # type: ignore[assignment]
+            if not derived:
+                own.add(v)
+        for v, before in first.items():
+            rec = v.rec
+            if rec.id not in self.vertices:
+                if before is not None:
+                    mutation.gone.append(rec.id)
+                continue
+            was = before.status if before is not None else None
+            status = rec.status
+            if v in own:
+                mutation.nodes.append(v)
+                if status in TERMINAL and was not in TERMINAL:
+                    mutation.ended.append(v)
+            elif status is not was:
+                mutation.flips.setdefault(status.value, []).append(rec.id)
+            if status is READY and was is not READY and not v.group:
+                mutation.made_ready.append(rec.id)
+        return mutation
+
+    def mark(self) -> int:
+        """A place in the mutation under way, for `changed_since`."""
+        return len(self._log)
+
+    def changed_since(self, mark: int) -> list[Vertex]:
+        """The vertices whose records changed after `mark`, in order, repeats and all."""
+        return [v for v, *_ in self._log[mark:] if v is not None]
+
+    def rollback(self) -> None:
+        """Take back what the mutation under way did so far."""
+        log, self._log = self._log, []
+        self._unwind(log, self._number_before)
+
+    def undo(self, mutation: Mutation) -> None:
+        """Take back a finished mutation; the latest is undone first."""
+        self._unwind(mutation.log, mutation.number_before)
+
+    def _unwind(self, log: list[tuple[Vertex | None, Node | str | None, Lease | int | None, bool]], number: int) -> None:
+        for v, old, lease, _ in reversed(log):
+            if v is None:
+                assert isinstance(old, str)
+                self.pools.set_capacity(old, lease)  # type: ignore[arg-type]
+            else:
+                present = v.rec if v.rec.id in self.vertices else None
+                self._apply(v, present, old, lease)  # type: ignore[arg-type]
+        self.next_number = number
+        self.settle()
+        self._log.clear()
+
+    # ---------------------------------------------------------------------------------------------- choke point
+
+    def add(self, rec: Node) -> Vertex:
+        """A new node. Its deps and parent must be present or stand before it."""
+        v = Vertex(rec, number_of(rec.id))
+        self._log.append((v, None, None, False))
+        self._apply(v, None, rec, None)
+        return v
+
+    def put(self, v: Vertex, rec: Node, lease: Lease | None = _same_lease, derived: bool = False) -> None:
+        """The state-transition choke point: `v` is from now on as `rec` says (and held under `lease`, if given)."""
+        old = v.rec
+        self._log.append((v, old, v.lease, derived))
+        self._apply(v, old, rec, v.lease if lease is _same_lease else lease)
+
+    def drop(self, v: Vertex) -> None:
+        """Forget a node that was pruned."""
+        self._log.append((v, v.rec, v.lease, False))
+        self._apply(v, v.rec, None, None)
+
+    def configure(self, resource: str, units: int) -> None:
+        """Set the capacity of a resource."""
+        self._log.append((None, resource, self.pools.configured.get(resource), False))
+        self.pools.set_capacity(resource, units)
+
+    def set_lease(self, v: Vertex, lease: Lease) -> None:
+        """Move a live claim's lease; not a mutation: a renew is not journaled."""
+        v.lease = lease
+        if v.queued is None or lease.deadline < v.queued:
+            v.queued = lease.deadline
+            heappush(self.deadlines, (lease.deadline, v.num, v))
+
+    def touch(self, v: Vertex) -> None:
+        """The derived status of `v` may have changed."""
+        self._touched.append(v)
+
+    def _apply(self, v: Vertex, old: Node | None, new: Node | None, lease: Lease | None) -> None:
+        if old is None:
+            assert new is not None
+            self._enter(v, new)
+        elif new is None:
+            self._leave(v, old)
+        else:
+            v.rec = new
+            if old.parent != new.parent:
+                self._move(v, new)
+            if old.deps is not new.deps and old.deps != new.deps:
+                self._unlink_deps(v, old)
+                self._link_deps(v, new)
+            if old.kind is not new.kind:
+                self._turn(v, old, new)
+            if old.needs is not new.needs and old.needs != new.needs:
+                self._renew_needs(v)
+            if old.cost != new.cost or old.priority != new.priority:
+                self.levels.seed(v)
+            if old.role is not new.role and v.line is not None:
+                self.lines.remove(v, old.role)
+                self.lines.add(v)
+            if old.grants is not new.grants:
+                self.pools.move_grants(v, old.grants, new.grants)
+            if old.cause != new.cause:
+                self._file_cause(v, old.cause, new.cause)
+            if old.assignee != new.assignee:
+                self._seat(v, old.assignee, new.assignee)
+            self._follow_status(v, old, new)
+        if lease is None:
+            v.lease = None
+        elif lease is not v.lease:
+            self.set_lease(v, lease)
+
+    def _enter(self, v: Vertex, rec: Node) -> None:
+        v.rec = rec
+        self.vertices[rec.id] = v
+        v.group = rec.kind in GROUPS
+        parent = self.vertices[rec.parent] if rec.parent is not None else None
+        if parent is not None:
+            self._attach(v, parent)
+        self._link_deps(v, rec)
+        for x, edge in (v.dependents or {}).items():
+            x.dep_on = tuple([self.vertices.get(d.on) for d in x.rec.deps])
+            x.unmet += not self.meets(rec, edge)
+        if rec.needs:
+            v.lines = {}
+        if rec.grants:
+            self.pools.move_grants(v, (), rec.grants)
+        if rec.cause is not None:
+            self._file_cause(v, None, rec.cause)
+        if rec.assignee is not None:
+            self._seat(v, None, rec.assignee)
+        self._count(v, rec.status, 1)
+        self._on_status(v, None, rec.status, rec)
+        self.levels.seed(v)
+        self._touched.append(v)
+
+    def _leave(self, v: Vertex, rec: Node) -> None:
+        self._on_status(v, rec.status, None, rec)
+        self._count(v, rec.status, -1)
+        self._unlink_deps(v, rec)
+        v.unmet = 0
+        if rec.grants:
+            self.pools.move_grants(v, rec.grants, ())
+        if rec.cause is not None:
+            self._file_cause(v, rec.cause, None)
+        # The vertex keeps its dependents, so that undoing this finds them again.
+        for x, edge in (v.dependents or {}).items():
+            x.dep_on = tuple([None if t is v else t for t in x.dep_on])
+            x.unmet -= not self.meets(rec, edge)
+        if v.parent is not None:
+            self._detach(v)
+        del self.vertices[rec.id]
+        self.levels.forget(v)
+
+    def _count(self, v: Vertex, status: Status, by: int) -> None:
+        self.counts[status] += by
+        if not v.group:
+            self.work[status] += by
+
+    def _seat(self, v: Vertex, old: str | None, new: str | None) -> None:
+        if old is not None:
+            del self.by_assignee[old]
+        if new is not None:
+            self.by_assignee[new] = v
+
+    def _file_cause(self, v: Vertex, old: str | None, new: str | None) -> None:
+        if old is not None:
+            filed = self.caused[old]
+            del filed[v]
+            if not filed:
+                del self.caused[old]
+        if new is not None:
+            self.caused.setdefault(new, {})[v] = None
+
+    # -------------------------------------------------------------------------------------------------- structure
+
+    def _attach(self, v: Vertex, parent: Vertex) -> None:
+        v.parent = parent
+        if parent.children is None:
+            parent.children = {}
+        parent.children[v] = None
+        v.gate = parent if parent.group else parent.gate
+        v.needy = parent if parent.rec.needs else parent.needy
+
+    def _detach(self, v: Vertex) -> None:
+        parent = v.parent
+        assert parent is not None
+        assert parent.children is not None
+        del parent.children[v]
+        if not parent.children:
+            parent.children = None
+        v.parent = v.gate = v.needy = None
+
+    def _move(self, v: Vertex, rec: Node) -> None:
+        terminal = v.rec.status in TERMINAL
+        started = self.has_started(v)
+        active = self._active_below(v)
+        old_gate = v.gate
+        if v.parent is not None:
+            p = v.parent
+            if not terminal:
+                p.open_children -= 1
+            if started:
+                self._count_started(p, -1)
+            self._count_active(v.needy, -active)
+            self._detach(v)
+        if rec.parent is not None:
+            p = self.vertices[rec.parent]
+            self._attach(v, p)
+            if not terminal:
+                p.open_children += 1
+            if started:
+                self._count_started(p, 1)
+            self._count_active(v.needy, active)
+        self._refile_below(v)
+        self.levels.seed(v)
+        if old_gate is not None:
+            self.levels.seed(old_gate)
+
+    def _refile_below(self, v: Vertex) -> None:
+        """Recompute what hangs on the ancestors, for `v` and all below it: gate, needy, own edges, lines."""
+        for x in self.subtree(v):
+            p = x.parent
+            if p is not None:
+                x.gate = p if p.group else p.gate
+                x.needy = p if p.rec.needs else p.needy
+            if x.rec.deps:
+                self._relink_own(x)
+            if x.line is not None:
+                self.lines.remove(x, x.rec.role)
+                self.lines.add(x)
+            self._touched.append(x)
+
+    def _relink_own(self, x: Vertex) -> None:
+        own = self._own_targets(x)
+        if own != x.own_deps:
+            self._unlink_deps(x, x.rec)
+            self._link_deps(x, x.rec)
+
+    def _own_targets(self, x: Vertex) -> frozenset[Vertex] | None:
+        if x.parent is None or not x.dep_on:
+            return None
+        targets = {t for t in x.dep_on if t is not None and t.children}
+        if not targets:
+            return None
+        own = set()
+        a: Vertex | None = x.parent
+        while a is not None and targets:
+            if a in targets and not a.group:
+                own.add(a)
+            a = a.parent
+        return frozenset(own) or None
+
+    def _link_deps(self, v: Vertex, rec: Node) -> None:
+        if not rec.deps:
+            v.dep_on = ()
+            v.own_deps = None
+            return
+        vertices = self.vertices
+        v.dep_on = targets = tuple([vertices.get(d.on) for d in rec.deps])
+        v.own_deps = own = self._own_targets(v)
+        unmet = 0
+        for d, t in zip(rec.deps, targets, strict=True):
+            if t is None:
+                continue
+            edge = EDGE_ANY if d.when is When.AFTER_ANY else 0
+            if own is not None and t in own:
+                edge |= EDGE_OWN
+            if t.dependents is None:
+                t.dependents = {}
+            t.dependents[v] = edge
+            if not self.meets(t.rec, edge):
+                unmet += 1
+            self.levels.offer(t, v)
+        if unmet != v.unmet:
+            v.unmet = unmet
+            self._touched.append(v)
+
+    def _unlink_deps(self, v: Vertex, _old: Node) -> None:
+        for t in v.dep_on:
+            if t is not None and t.dependents is not None:
+                t.dependents.pop(v, None)
+                if not t.dependents:
+                    t.dependents = None
+                self.levels.seed(t)
+        v.dep_on = ()
+        v.own_deps = None
+        if v.unmet:
+            v.unmet = 0
+            self._touched.append(v)
+
+    def _turn(self, v: Vertex, old: Node, new: Node) -> None:
+        """Work becomes a group or the reverse."""
+        was, v.group = v.group, new.kind in GROUPS
+        if was is v.group:
+            return
+        by = 1 if was else -1
+        self.work[old.status] += by
+        if v.line is not None:
+            self.lines.remove(v, old.role)
+        if v.children:
+            for child in v.children:
+                self._refile_below(child)
+        v.closed = False
+        self._touched.append(v)
+        self.levels.seed(v)
+        for t in v.dep_on:
+            if t is not None:
+                self.levels.seed(t)
+
+    def _renew_needs(self, v: Vertex) -> None:
+        v.active = 0
+        v.lines = {} if v.rec.needs else None
+        for child in tuple(v.children or ()):
+            self._refile_below(child)
+        if v.rec.needs:
+            v.active = self._active_below(v) - (v.rec.status in ACTIVE)
+        if v.line is not None:
+            self.lines.remove(v, v.rec.role)
+            self.lines.add(v)
+        elif v.rec.status is READY and not v.group:
+            self.lines.add(v)
+
+    def subtree(self, v: Vertex) -> list[Vertex]:
+        """`v` and all below it, parents first."""
+        found = [v]
+        for x in found:
+            if x.children:
+                found.extend(x.children)
+        return found
+
+    def is_ancestor(self, a: Vertex, v: Vertex) -> bool:
+        """Whether `a` is above `v`."""
+        x = v.parent
+        while x is not None:
+            if x is a:
+                return True
+            x = x.parent
+        return False
+
+    # ------------------------------------------------------------------------------------------------------ status
+
+    @staticmethod
+    def meets(target: Node, edge: int) -> bool:
+        """Whether `target` as it is meets an edge onto it (DESIGN 3: after_ok, after_any, own outcome of an ancestor)."""
+        if edge & EDGE_OWN:
+            outcome = target.outcome
+            if outcome is None:
+                return target.status in TERMINAL and (edge & EDGE_ANY != 0 or target.status is DONE)
+            return edge & EDGE_ANY != 0 or outcome is Outcome.DONE
+        if edge & EDGE_ANY:
+            return target.status in TERMINAL
+        return target.status is DONE
+
+    def has_started(self, v: Vertex) -> bool:
+        """Whether work on `v`, or on anything under it, has begun."""
+        return v.started_children > 0 or (not v.group and v.rec.status in STARTED)
+
+    def _count_started(self, p: Vertex | None, by: int) -> None:
+        """A child of `p` has started, or is as if it never had; groups above turn running, or back."""
+        while p is not None:
+            before = self.has_started(p)
+            p.started_children += by
+            if p.group:
+                self._touched.append(p)
+            if self.has_started(p) is before:
+                return
+            p = p.parent
+
+    def _count_active(self, a: Vertex | None, by: int) -> None:
+        if by:
+            while a is not None:
+                a.active += by
+                a = a.needy
+
+    def _active_below(self, v: Vertex) -> int:
+        return sum(not x.group and x.rec.status in ACTIVE for x in self.subtree(v))
+
+    def _follow_status(self, v: Vertex, old: Node, new: Node) -> None:
+        was, status = old.status, new.status
+        if was is not status:
+            self._count(v, was, -1)
+            self._count(v, status, 1)
+            self._on_status(v, was, status, new)
+            if status in OPEN:
+                self._touched.append(v)
+        if v.dependents and (was is not status or old.outcome is not new.outcome):
+            meets = self.meets
+            for x, edge in v.dependents.items():
+                met = meets(new, edge)
+                if met is not meets(old, edge):
+                    x.unmet += -1 if met else 1
+                    self._touched.append(x)
+        if status in TERMINAL and v.parent is None and (was is not status or old.archived is not new.archived):
+            heappush(self.finished, (not new.archived, new.finished_at or 0.0, v.num, v))
+
+    def _on_status(self, v: Vertex, was: Status | None, status: Status | None, rec: Node) -> None:
+        """Indexes by status; `None` stands for not being there."""
+        p = v.parent
+        if not v.group:
+            if was is READY:
+                self.lines.remove(v, rec.role)
+            if status is READY:
+                self.lines.add(v)
+            active = (status in ACTIVE) - (was in ACTIVE)
+            if active:
+                self._count_active(v.needy, active)
+        over_was = was in TERMINAL or was is None
+        over_now = status in TERMINAL or status is None
+        if p is not None:
+            if over_was is not over_now:
+                p.open_children += 1 if over_was else -1
+            if not v.group:
+                started_was = v.started_children > 0 or was in STARTED
+                started_now = v.started_children > 0 or status in STARTED
+                if started_was is not started_now:
+                    self._count_started(p, 1 if started_now else -1)
+            elif (was is None or status is None) and v.started_children:
+                self._count_started(p, 1 if was is None else -1)
+        if (was in OWN_OVER) is not (status in OWN_OVER) or over_was is not over_now:
+            self.levels.turn(v)
+
+    # ------------------------------------------------------------------------------------------- derived statuses
+
+    def settle(self) -> None:
+        """Let derived statuses follow: ready is never asserted, the dependencies decide."""
+        touched = self._touched
+        while touched:
+            v = touched.popleft()
+            rec = v.rec
+            if rec.id not in self.vertices:
+                continue
+            if v.group:
+                self._settle_group(v)
+            elif rec.status is READY or rec.status is TODO:
+                want = TODO if v.unmet or (v.gate is not None and v.gate.closed) else READY
+                if rec.status is not want:
+                    self.put(v, replace(rec, status=want), derived=True)
+
+    def _settle_group(self, g: Vertex) -> None:
+        rec = g.rec
+        if rec.status in TERMINAL:
+            return
+        above = g.gate is not None and g.gate.closed
+        closed = g.unmet > 0 or above or rec.status is BLOCKED
+        if closed is not g.closed:
+            g.closed = closed
+            if closed:
+                self.levels.seed(g)
+            self._touch_members(g)
+        if rec.status is not BLOCKED:
+            want = TODO if closed else RUNNING if g.started_children else READY
+            if rec.status is not want:
+                self.put(g, replace(rec, status=want), derived=True)
+
+    def _touch_members(self, g: Vertex) -> None:
+        stack = [g]
+        while stack:
+            for child in stack.pop().children or ():
+                self._touched.append(child)
+                if not child.group:
+                    stack.append(child)
+
+    # ---------------------------------------------------------------------------------------------------- loading
+
+    def load(self, nodes: dict[str, Node], capacities: dict[str, int], next_number: int, now: float) -> None:
+        """Put back a recovered state. Every held node gets a fresh lease from `now` on.
+
+        Raises ValueError where a record names a parent that is not there.
+        """
+        for name, units in capacities.items():
+            self.pools.set_capacity(name, units)
+        for rec in nodes.values():
+            chain = []
+            todo: Node | None = rec
+            while todo is not None and todo.id not in self.vertices:
+                chain.append(todo)
+                if todo.parent is None:
+                    break
+                parent = nodes.get(todo.parent)
+                if parent is None:
+                    raise ValueError(f"node {todo.id} names parent {todo.parent}, which is not there")
+                if len(chain) > len(nodes):
+                    raise ValueError(f"node {todo.id} is its own ancestor")
+                todo = parent
+            for r in reversed(chain):
+                self._enter(Vertex(r, number_of(r.id)), replace(r, deps=()) if r.deps else r)
+        for rec in nodes.values():
+            v = self.vertices[rec.id]
+            if rec.deps:
+                v.rec = rec
+                self._link_deps(v, rec)
+            if rec.status in TERMINAL and v.parent is None:
+                heappush(self.finished, (not rec.archived, rec.finished_at or 0.0, v.num, v))
+            if rec.status in LIVE:
+                lease_s = rec.lease or self.default_lease_s
+                self.set_lease(v, Lease(now + lease_s, lease_s, now, rec.bound))
+            if v.group and rec.status not in TERMINAL:
+                self._touched.append(v)
+        self.next_number = max(next_number, max((v.num for v in self.vertices.values()), default=0) + 1)
+        self.settle()
+        self._log.clear()
+
+    # -------------------------------------------------------------------------------------------------- questions
+
+    @property
+    def live(self) -> int:
+        """How many nodes are held under a lease."""
+        return self.counts[Status.CLAIMED] + self.work[RUNNING]
+
+    def ready_work(self) -> list[Vertex]:
+        """All work that is ready, in no order."""
+        return [v for v in self.vertices.values() if v.rec.status is READY and not v.group]
+
+    def is_live(self, v: Vertex) -> bool:
+        """Whether somebody holds `v` under a lease; a running group is nobody's claim."""
+        return not v.group and v.rec.status in LIVE

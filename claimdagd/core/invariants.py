@@ -1,0 +1,147 @@
+"""What must always hold: every index equal to one rebuilt from the records alone, and the rules between records.
+
+Run after every step of the tests, and by the daemon with `--check`. Reads only; slow on purpose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from claimdagd.core.graph import ACTIVE, OWN_OVER
+from claimdagd.model import LIVE, TERMINAL, Status
+
+if TYPE_CHECKING:
+    from claimdagd.core.graph import Graph
+    from claimdagd.core.vertex import Vertex
+
+
+def check(graph: Graph) -> None:
+    """Raise AssertionError, naming the node, where an index or a rule does not hold."""
+    graph.lines.refresh()
+    for node_id, v in graph.vertices.items():
+        assert v.rec.id == node_id
+        _check_place(graph, v)
+        _check_counts(graph, v)
+        _check_status(graph, v)
+    _check_names(graph)
+    _check_units(graph)
+    _check_levels(graph)
+    _check_queue(graph)
+
+
+def _check_place(graph: Graph, v: Vertex) -> None:
+    rec = v.rec
+    assert (v.parent.rec.id if v.parent is not None else None) == rec.parent, v
+    assert all(c.parent is v for c in v.children or ()), v
+    for d, t in zip(rec.deps, v.dep_on, strict=True):
+        assert t is graph.vertices.get(d.on), v
+        if t is not None:
+            assert t.dependents is not None
+            own = graph.is_ancestor(t, v) and not t.group
+            assert t.dependents[v] == (d.when == "after_any") + 2 * own, v
+    gate = needy = None
+    a = v.parent
+    while a is not None:
+        gate = gate or (a if a.group else None)
+        needy = needy or (a if a.rec.needs else None)
+        a = a.parent
+    assert v.gate is gate, v
+    assert v.needy is needy, v
+
+
+def _check_counts(graph: Graph, v: Vertex) -> None:
+    children = list(v.children or ())
+    assert v.open_children == sum(c.rec.status not in TERMINAL for c in children), v
+    assert v.started_children == sum(graph.has_started(c) for c in children), v
+    unmet = sum(
+        t is not None and t.dependents is not None and not graph.meets(t.rec, t.dependents[v]) for t in v.dep_on
+    )
+    assert v.unmet == unmet, v
+    if v.rec.needs:
+        below = graph.subtree(v)[1:]
+        assert v.active == sum(not x.group and x.rec.status in ACTIVE for x in below), v
+
+
+def _check_status(graph: Graph, v: Vertex) -> None:
+    rec = v.rec
+    status = rec.status
+    held = not v.group and status in LIVE
+    assert (rec.assignee is not None) is held, v
+    assert (v.lease is not None) is held, v
+    assert (rec.finished_at is not None) is (status in TERMINAL), v
+    if status in TERMINAL:
+        assert not v.open_children, v
+        assert not rec.grants, v
+    above = v.gate is not None and v.gate.closed
+    if v.group and status not in TERMINAL:
+        assert v.closed is (v.unmet > 0 or above or status is Status.BLOCKED), v
+    if v.group and status not in TERMINAL and status is not Status.BLOCKED:
+        want = Status.TODO if v.closed else Status.RUNNING if v.started_children else Status.READY
+        assert status is want, v
+    if not v.group and status in (Status.TODO, Status.READY):
+        assert (status is Status.READY) is not (v.unmet > 0 or above), v
+
+
+def _check_names(graph: Graph) -> None:
+    held = {v.rec.assignee: v for v in graph.vertices.values() if v.rec.assignee is not None}
+    assert held == graph.by_assignee
+    assert len(held) == graph.live
+    for status in Status:
+        assert graph.counts[status] == sum(v.rec.status is status for v in graph.vertices.values()), status
+        assert graph.work[status] == sum(v.rec.status is status and not v.group for v in graph.vertices.values()), status
+    for cause, filed in graph.caused.items():
+        assert filed, cause
+    assert sum(map(len, graph.caused.values())) == sum(v.rec.cause is not None for v in graph.vertices.values())
+
+
+def _check_units(graph: Graph) -> None:
+    used: dict[str, int] = {}
+    loans: dict[tuple[str, str], Vertex] = {}
+    for v in graph.vertices.values():
+        for g in v.rec.grants:
+            assert v.rec.needs.get(g.resource) == g.units, v
+            if g.lender is None:
+                used[g.resource] = used.get(g.resource, 0) + g.units
+            else:
+                lender = graph.vertices[g.lender]
+                assert graph.is_ancestor(lender, v), v
+                assert graph.pools.holds(lender, g.resource), v
+                assert (g.lender, g.resource) not in loans, v
+                loans[(g.lender, g.resource)] = v
+    assert used == {name: pool.used for name, pool in graph.pools.pools.items()}
+    assert loans == graph.pools.loans
+
+
+def _check_levels(graph: Graph) -> None:
+    for v in graph.vertices.values():
+        if v.rec.status in TERMINAL:
+            continue
+        end, end_p, start, start_p = graph.levels.compute(v)
+        assert (v.tail_end, v.prio_end) == (end, end_p), v
+        if (not v.group or v.closed) and not (v.rec.status in OWN_OVER and v.group):
+            assert (v.tail_start, v.prio_start) == (start, start_p), v
+
+
+def _check_queue(graph: Graph) -> None:
+    lines = graph.lines
+    ready = graph.ready_work()
+    assert lines.free_count == sum(v.line is None for v in ready)
+    for v in ready:
+        assert v.entry == (-v.prio_start, -v.tail_start, v.num, v), v
+        heap = lines.free[v.rec.role] if v.line is None else v.line.heaps[v.rec.role]
+        assert any(e is v.entry for e in heap), v
+        assert (v.line is None) is (not v.rec.needs and v.needy is None), v
+    for v in graph.vertices.values():
+        if v not in ready:
+            assert v.entry is None, v
+    for line in lines.lines.values():
+        assert line.count == sum(v.line is line for v in ready), line.key
+        if line.blocked_on is None:
+            for role in line.heaps:
+                front = lines.front(line, role)
+                assert front is None or any(e is front for e in lines.fronts[role]), line.key
+        else:
+            front_node = next(v for v in ready if v.line is line)
+            assert graph.pools.lacks(front_node) is not None, (line.key, "set aside, but can run")
+    for s in graph.pools.starving:
+        assert s.rec.status is Status.READY, s

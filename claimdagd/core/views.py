@@ -1,0 +1,137 @@
+"""What a caller is shown of a node: its record with what is derived at that moment. Read only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from claimdagd.core.edit import find
+from claimdagd.model import TERMINAL, Status
+from claimdagd.wire import Holder, List, ResourceView
+
+if TYPE_CHECKING:
+    from claimdagd.core.graph import Graph
+    from claimdagd.core.vertex import Vertex
+
+_encode = msgspec.json.Encoder().encode
+_NOTHING_WAITED_ON = b'{"deps":[],"resources":[]}'
+
+
+def depth(v: Vertex) -> float:
+    """A node's place on the critical path: its own cost plus the longest chain of unfinished work that waits on it.
+
+    A group costs nothing: the longest chain after its end. A terminal node: 0. The levels must be settled.
+    """
+    if v.rec.status in TERMINAL:
+        return 0.0
+    return v.tail_end if v.group else v.tail_start
+
+
+def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
+    """What keeps open work back: unmet deps, its own and those of groups above it, and missing resources."""
+    deps: list[dict[str, str]] = []
+    resources: list[dict[str, Any]] = []
+    status = v.rec.status
+    if status is Status.READY and not v.group:
+        if v.rec.needs or v.needy is not None:
+            resources = [
+                {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender}
+                for _, g, free in graph.pools.missing(v)
+            ]
+    elif status in (Status.TODO, Status.BLOCKED):
+        x: Vertex | None = v
+        while x is not None:
+            for d, t in zip(x.rec.deps, x.dep_on, strict=True):
+                if t is not None and t.dependents is not None and not graph.meets(t.rec, t.dependents[x]):
+                    deps.append({"on": d.on, "when": d.when})
+            x = x.gate
+    return {"deps": deps, "resources": resources}
+
+
+def encode_view(graph: Graph, v: Vertex, runnable: bool | None = None) -> bytes:
+    """The node's view as JSON."""
+    return view_from(graph, v, _encode(v.rec), runnable)
+
+
+def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = None) -> bytes:
+    """The view, where the record's own JSON is at hand already."""
+    graph.levels.settle()
+    lease = v.lease
+    status = v.rec.status
+    if lease is not None:
+        held = b',"quiet":%.3f,"expires_in":%.3f' % (graph.now - lease.spoke, lease.deadline - graph.now)
+    else:
+        held = b',"quiet":null,"expires_in":null'
+    waits = (
+        _encode(waiting_on(graph, v))
+        if v.unmet
+        or status is Status.TODO
+        or status is Status.BLOCKED
+        or (status is Status.READY and (v.rec.needs or v.needy is not None))
+        else _NOTHING_WAITED_ON
+    )
+    run = b"" if runnable is None else b',"runnable":true' if runnable else b',"runnable":false'
+    return b'%b,"depth":%b%b,"waiting_on":%b%b}' % (encoded[:-1], _encode(depth(v)), held, waits, run)
+
+
+def listed(graph: Graph, r: List) -> list[Vertex]:
+    """The nodes that a list asks for, newest first; live work by default.
+
+    `terminal` adds finished nodes, `archived` the archived ones, `all` both; `status`, `under` and `assignee` narrow.
+    """
+    if r.under is not None:
+        pool = graph.subtree(find(graph, "list", r.under))[1:]
+    else:
+        pool = list(graph.vertices.values())
+    if r.status is not None:
+        chosen = [
+            v for v in pool if v.rec.status is r.status and (not v.rec.archived or r.archived or r.all)
+        ]
+    else:
+        chosen = [v for v in pool if _is_shown(v, r)]
+    if r.assignee is not None:
+        chosen = [v for v in chosen if v.rec.assignee == r.assignee]
+    chosen.sort(key=lambda v: -v.num)
+    return chosen
+
+
+def _is_shown(v: Vertex, r: List) -> bool:
+    if r.all or v.rec.status not in TERMINAL:
+        return True
+    return r.archived if v.rec.archived else r.terminal
+
+
+def resource_view(graph: Graph, name: str) -> ResourceView:
+    """One resource: its capacity, who holds units of it and which ready nodes wait for some."""
+    pools = graph.pools
+    pool = pools.pools.get(name)
+    holders = [Holder(id=v.rec.id, units=units) for v, units in pool.holders.items()] if pool is not None else []
+    holders += [
+        Holder(id=v.rec.id, units=g.units, lender=lender)
+        for (lender, resource), v in pools.loans.items()
+        if resource == name
+        for g in v.rec.grants
+        if g.resource == name and g.lender == lender
+    ]
+    waiting = [
+        v.rec.id
+        for v, runnable in graph.lines.in_order(None, 0.0, False)
+        if not runnable and any(g.resource == name for _, g, _ in pools.missing(v))
+    ]
+    return ResourceView(
+        name=name,
+        capacity=pools.capacity(name),
+        used=pool.used if pool is not None else 0,
+        holders=tuple(holders),
+        waiting=tuple(waiting),
+    )
+
+
+def resources(graph: Graph) -> list[ResourceView]:
+    """Every resource that is configured, held, or needed by unfinished work, by name."""
+    names = set(graph.pools.configured) | set(graph.pools.pools)
+    for v in graph.vertices.values():
+        if v.rec.needs and v.rec.status not in TERMINAL:
+            names |= v.rec.needs.keys()
+    return [resource_view(graph, name) for name in sorted(names)]
