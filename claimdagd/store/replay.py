@@ -284,7 +284,7 @@ class _Format(msgspec.Struct):
 _decode_format = msgspec.json.Decoder(_Format).decode
 
 
-def newer_format(line: bytes) -> int | None:
+def named_format(line: bytes) -> int | None:
     """The format that a header names, if it is none that this version reads."""
     try:
         number = _decode_format(line).format
@@ -295,7 +295,7 @@ def newer_format(line: bytes) -> int | None:
 
 def check_format(path: str, line: bytes) -> None:
     """Raise Damaged unless the header is whole and of a format that this version reads."""
-    number = newer_format(line)
+    number = named_format(line)
     if number is not None and number > FORMAT:
         reason = f"format {number} is newer than {FORMAT}, the newest that this claimdagd reads"
         raise Damaged(path, 1, reason)
