@@ -223,7 +223,7 @@ class Conversation:
             message = decode_message(line)
         except (msgspec.MsgspecError, RecursionError) as exc:
             raise ValueError(f"not of the protocol: {line[:80]!r}") from exc
-        if message.event is not None:
+        if message.event:
             self._told(msgspec.json.decode(message.event), now)
             return
         call = self.calls.get(message.rid) if isinstance(message.rid, int) else None
@@ -233,7 +233,7 @@ class Conversation:
                 self.leaving = True
             elif call is not None:
                 self._refused(call, error, now)
-        elif message.ok is not None and call is not None:
+        elif message.ok and call is not None:
             try:
                 reply = msgspec.json.decode(message.ok, type=call.ask.reply)
             except msgspec.MsgspecError as exc:

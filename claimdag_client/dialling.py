@@ -69,7 +69,7 @@ async def _say_hello(stream: anyio.abc.ByteStream, path: str, name: str) -> Dial
         if isinstance(theirs, int):
             raise connection._mismatch(theirs, error.details.get("version"))
         raise error
-    hello = msgspec.json.decode(message.ok or b"", type=wire.HelloOk)
+    hello = msgspec.json.decode(message.ok, type=wire.HelloOk)
     if hello.protocol != connection.PROTOCOL:
         raise connection._mismatch(hello.protocol, hello.version)
     return Dialled(stream, hello, lines, got[1:])

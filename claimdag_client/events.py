@@ -36,9 +36,9 @@ class Message(msgspec.Struct, frozen=True):
     """One line from the daemon: an answer (`rid` with `ok` or `error`) or an `event`."""
 
     rid: str | int | None = None
-    ok: msgspec.Raw | None = None
+    ok: msgspec.Raw = msgspec.Raw()
     error: dict[str, Any] | None = None
-    event: msgspec.Raw | None = None
+    event: msgspec.Raw = msgspec.Raw()
 
 
 class Lines:

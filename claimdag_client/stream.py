@@ -53,7 +53,7 @@ class Events:
     async def __anext__(self) -> Event:
         while not self._closed:
             if self._waiting:
-                event = self._next_waiting()
+                event = await self._next_waiting()
                 if event is not None:
                     return event
             elif self._dialled is None:
@@ -62,17 +62,17 @@ class Events:
                 await self._read(self._dialled)
         raise StopAsyncIteration
 
-    def _next_waiting(self) -> Event | None:
+    async def _next_waiting(self) -> Event | None:
         message = decode_message(self._waiting.pop(0))
         if message.error is not None:
             error = refusal(message.error)
             if isinstance(error, Lagged):
                 # Cut off for reading too slowly: what was missed is asked for again from the ledger.
                 self._waiting.clear()
-                self._dialled = None
+                await self._hang_up()
                 return None
             raise error
-        if message.event is None:
+        if not message.event:
             return None
         try:
             event = decode_event(message.event)
@@ -87,8 +87,7 @@ class Events:
         try:
             self._waiting += dialled.lines.feed(await dialled.stream.receive(262144))
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, ValueError):
-            self._dialled = None
-            await anyio.aclose_forcefully(dialled.stream)
+            await self._hang_up()
 
     async def _subscribe(self) -> None:
         give_up = None if self._patience_s is None else anyio.current_time() + self._patience_s
@@ -118,7 +117,7 @@ class Events:
                 raise error
             if self.graph not in (None, dialled.hello.graph):
                 raise GraphChanged(self.graph or "", dialled.hello.graph)
-            watching = msgspec.json.decode(message.ok or b"", type=wire.WatchOk)
+            watching = msgspec.json.decode(message.ok, type=wire.WatchOk)
         except (anyio.EndOfStream, anyio.BrokenResourceError, OSError) as exc:
             await anyio.aclose_forcefully(dialled.stream)
             raise Unreachable(f"the daemon at {self._path} hung up") from exc
@@ -134,6 +133,9 @@ class Events:
     async def aclose(self) -> None:
         """Stop; a later iteration ends at once."""
         self._closed = True
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
         dialled, self._dialled = self._dialled, None
         if dialled is not None:
             await anyio.aclose_forcefully(dialled.stream)
