@@ -143,7 +143,7 @@ def duration(seconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-def number(value: float) -> str:
+def number(value: object) -> str:
     """A count or a cost as briefly as it can be said."""
     if not isinstance(value, float):
         return str(value)

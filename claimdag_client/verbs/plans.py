@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Work that is over sooner needs no progress line.
 PATIENCE_S = 1.0
-#: Notes beyond this many are counted, unless all are asked for.
-NOTES_SHOWN = 10
 
 
 class Progress:
@@ -148,10 +146,10 @@ def _submit(args: argparse.Namespace, session: Session) -> int:
 def _placed(refused: Refused, places: Sequence[str]) -> Refused:
     """The refusal, with each fault under its place in the file instead of its number in the submission."""
     faults = refused.details.get("faults") or []
-    placed = [
-        {**fault, "index": places[index], "ref": None} if 0 <= (index := fault.get("index", -1)) < len(places) else fault
-        for fault in faults
-    ]
+    placed = []
+    for fault in faults:
+        index = fault.get("index", -1)
+        placed.append({**fault, "index": places[index], "ref": None} if 0 <= index < len(places) else fault)
     return Refused({**refused.error, **({"faults": placed} if placed else {})})
 
 
@@ -216,11 +214,10 @@ def _import(args: argparse.Namespace, session: Session) -> int:
 
 
 def _say_notes(export: beads.Export, args: argparse.Namespace, session: Session) -> None:
-    shown = export.notes if args.verbose else export.notes[:NOTES_SHOWN]
-    for note in shown:
-        session.note(clean(f"{args.file}: {note}"))
-    if len(shown) < len(export.notes):
-        session.note(f"and {len(export.notes) - len(shown)} more of these, which --verbose shows")
+    for note in export.notes if args.verbose else ():
+        session.note(clean(f"note: {args.file}: {note}"))
+    if export.notes and not args.verbose:
+        session.note(f"{len(export.notes)} remarks that are no faults: --verbose shows them")
 
 
 def _told(export: beads.Export, nodes: Sequence[dict[str, Any]], ids: Sequence[str]) -> str:
@@ -244,9 +241,10 @@ VERBS = {
         _import,
         _import_options,
         about=(
-            "Create nodes from an issue tracker's export, all of them or none: epics become goals, blocks an order,\n"
-            "parent-child the parent, estimates the cost, priorities 0 to 4 become 20, 10, 0, -10 and -20. Open issues\n"
-            "are taken; what is not taken counts as met. Every fault is reported by line before anything is created."
+            "Create nodes from an issue tracker's export, all of them or none: epics become goals, blocks an\n"
+            "order, parent-child the parent, estimated minutes the cost, priorities 0 to 4 become 20, 10, 0, -10\n"
+            "and -20. Open issues are taken; what is not taken counts as met. An epic with nothing to do under it\n"
+            "is work itself, a task. Every fault is reported by line before anything is created."
         ),
         examples=[
             "claimdag import beads .beads/issues.jsonl",
