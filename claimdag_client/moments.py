@@ -175,9 +175,10 @@ def closing_cycles(
     return faults
 
 
-def layers(moments: Moments, groups: Collection[str]) -> dict[str, int]:
-    """The layer of each node, from 0: one past the layers of all that it waits on. A group stands where it ends.
+def layers(moments: Moments, groups: Collection[str]) -> dict[str, tuple[int, int]]:
+    """The layer of each node, from 0: one past the layers of all the work that it waits on, and its place in it.
 
+    A group takes no layer of its own: it stands where it ends, in the layer of what waits on it, at an earlier place.
     What is in a cycle, which no daemon gives, stands in layer 0.
     """
     count = len(moments.waits)
@@ -186,15 +187,19 @@ def layers(moments: Moments, groups: Collection[str]) -> dict[str, int]:
     for moment, waits in enumerate(moments.waits):
         for other in waits:
             waiters[other].append(moment)
-    layer = [0] * count
+    layer = [(0, 0)] * count
     due = [moment for moment in range(count) if not open_waits[moment]]
     while due:
         moment = due.pop()
+        which = moment % 3
         is_group = moments.name_of(moment) in groups
         for waiter in waiters[moment]:
-            # Work takes a layer between its start and its own result; groups and ends take none.
-            step = int(moment % 3 == _START and waiter % 3 == _OWN and not is_group)
-            layer[waiter] = max(layer[waiter], layer[moment] + step)
+            after = layer[moment]
+            if not is_group and which == _START and waiter == moment + 1:
+                after = (after[0] + 1, 0)
+            elif is_group and which == _END:
+                after = (after[0], after[1] + 1)
+            layer[waiter] = max(layer[waiter], after)
             open_waits[waiter] -= 1
             if not open_waits[waiter]:
                 due.append(waiter)

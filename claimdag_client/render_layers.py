@@ -17,18 +17,20 @@ LABEL_MAX = 60
 
 
 def text(picture: Picture, paint: Paint) -> Iterable[str]:
-    """Layers from first to last, one line a node, with rails from each node to those that wait on it."""
+    """Layers from first to last, one line a node, with rails from each node to those that wait on it.
+
+    A rail begins where it turns down from a node, and turns in again to each node that waits on that; one that
+    passes straight through another's line has nothing to do with it.
+    """
     layer = layers(picture.moments, picture.groups)
-    order = sorted(picture.nodes, key=lambda name: (layer[name], name in picture.groups, number_in(name)))
-    rails = _rails(picture, order, paint)
+    order = sorted(picture.nodes, key=lambda name: (layer[name], number_in(name)))
+    rails = _Rails(picture, order, unicode=paint.unicode).draw(order)
     critical = set(picture.critical)
     heads = columns_of([clean(name), clean(picture.nodes[name]["status"])] for name in order) or [0, 0]
     shown = -1
-    for name, rail in zip(order, rails, strict=True):
-        if layer[name] != shown:
-            shown = layer[name]
-            # The rails that pass this line pass on.
-            passing = _passing(rail, paint)
+    for name, (passing, rail) in zip(order, rails, strict=True):
+        if layer[name][0] != shown:
+            shown = layer[name][0]
             yield f"{passing}{paint(f'layer {shown + 1}', 'dim')}"
         yield rail + _row(picture, name, heads, paint, critical=name in critical)
     if picture.critical:
@@ -63,66 +65,64 @@ def _row(picture: Picture, name: str, widths: Sequence[int], paint: Paint, *, cr
     return " ".join([*words, tail if facts else cut(clean(view.get("summary", "")), LABEL_MAX)]).rstrip()
 
 
-def _rails(picture: Picture, order: Sequence[str], paint: Paint) -> list[str]:
-    """What stands left of each row: rails that begin at a node and turn in to each node that waits on it.
+class _Rails:
+    """The glyphs of rails, and the rails that are open at a row: the name that each comes from, or None."""
 
-    ┬ begins a rail, ├ and ┘ (its last) lead from it to the right, to the node; other rails pass straight.
-    """
-    waits_on: dict[str, set[str]] = {name: set() for name in order}
-    for first, then, _ in picture.edges:
-        waits_on[then].add(first)
-    place = {name: row for row, name in enumerate(order)}
-    last: dict[str, int] = {}
-    for then, firsts in waits_on.items():
-        # An edge against the order of the rows (onto the result of work above) has no rail.
-        firsts -= {first for first in firsts if place[first] >= place[then]}
-        for first in firsts:
-            last[first] = max(last.get(first, -1), place[then])
-    begin, fork, end, rail, over, cross = "┬├└│─┼" if paint.unicode else "++`|-|"
-    open_rails: list[str | None] = []
-    rows: list[list[tuple[str, bool]]] = []
-    for row, name in enumerate(order):
-        joined = [index for index, source in enumerate(open_rails) if source in waits_on[name]]
-        own: int | None = None
-        if name in last:
-            own = next((index for index, source in enumerate(open_rails) if source is None), len(open_rails))
-            if own == len(open_rails):
-                open_rails.append(None)
-        leftmost = min([*joined, *([own] if own is not None else [])], default=None)
-        cells: list[tuple[str, bool]] = []
-        for index, source in enumerate(open_rails):
-            reached = leftmost is not None and index > leftmost
-            if index == own:
-                cells.append((begin, True))
-            elif index in joined:
-                cells.append((end if last[source or ""] == row else fork, True))
-            elif source is not None:
-                cells.append((cross if reached and paint.unicode else rail, reached))
+    def __init__(self, picture: Picture, order: Sequence[str], *, unicode: bool) -> None:
+        place = {name: row for row, name in enumerate(order)}
+        self._waits_on: dict[str, set[str]] = {name: set() for name in order}
+        #: The row of the last node that waits on each.
+        self._last: dict[str, int] = {}
+        for first, then, _ in picture.edges:
+            # An edge against the order of the rows (onto the result of work above it) has no rail.
+            if place[first] < place[then]:
+                self._waits_on[then].add(first)
+                self._last[first] = max(self._last.get(first, -1), place[then])
+        self._open: list[str | None] = []
+        self._rail, self._over = "│─" if unicode else "|-"
+        # By (whether the line comes from the left, whether the rail comes from above, whether it goes on below).
+        glyphs = "┌├└┬┼┴" if unicode else "++++++"
+        ways = [(left, *updown) for left in (False, True) for updown in ((False, True), (True, True), (True, False))]
+        self._glyphs = dict(zip(ways, glyphs, strict=True))
+
+    def draw(self, order: Sequence[str]) -> list[tuple[str, str]]:
+        """For each row: what stands left of a line above it, and of the row itself. Empty where there are too many."""
+        rows = [(list(self._open), self._row(row, name)) for row, name in enumerate(order)]
+        count = len(self._open)
+        if count > RAILS_MAX or not count:
+            return [("", "")] * len(order)
+        return [(self._passing(before, count), self._filled(cells, count)) for before, cells in rows]
+
+    def _row(self, row: int, name: str) -> list[str | None]:
+        """The cells of a row; None where only the line to the node may pass."""
+        joined = {index for index, source in enumerate(self._open) if source in self._waits_on[name]}
+        own = None
+        if name in self._last:
+            if None not in self._open:
+                self._open.append(None)
+            own = self._open.index(None)
+        turning = joined if own is None else joined | {own}
+        cells: list[str | None] = []
+        for index, source in enumerate(self._open):
+            if index in turning:
+                from_left = index > min(turning)
+                below = index == own or self._last[source or name] > row
+                cells.append(self._glyphs[from_left, index != own, below])
             else:
-                cells.append((over if reached else " ", reached))
-        rows.append(cells)
+                cells.append(None if source is None else self._rail)
         if own is not None:
-            open_rails[own] = name
-        for index, source in enumerate(open_rails):
-            if source is not None and last[source] <= row:
-                open_rails[index] = None
-    count = max(map(len, rows), default=0)
-    if count > RAILS_MAX or not count:
-        return [""] * len(order)
-    return [_cells(cells, count, over) for cells in rows]
+            self._open[own] = name
+        self._open = [None if source is None or self._last[source] <= row else source for source in self._open]
+        return cells
 
+    def _filled(self, cells: Sequence[str | None], count: int) -> str:
+        drawn = ""
+        line = " "
+        for cell in [*cells, *[None] * (count - len(cells))]:
+            if cell is not None and cell != self._rail:
+                line = self._over
+            drawn += (cell or line) + line
+        return drawn
 
-def _cells(cells: Sequence[tuple[str, bool]], count: int, over: str) -> str:
-    """A row of rails: each cell, and whether the line goes on to its right."""
-    goes_on = False
-    drawn = ""
-    for cell, reached in [*cells, *[("", False)] * (count - len(cells))]:
-        goes_on = goes_on or reached
-        drawn += (cell or (over if goes_on else " ")) + (over if goes_on else " ")
-    return drawn
-
-
-def _passing(rail: str, paint: Paint) -> str:
-    """The rails of a row that were there before it, for the line above it."""
-    passing = "├└│┼" if paint.unicode else "|`"
-    return "".join(("│" if paint.unicode else "|") if cell in passing else " " for cell in rail) + (" " if rail else "")
+    def _passing(self, before: Sequence[str | None], count: int) -> str:
+        return "".join("  " if source is None else f"{self._rail} " for source in before).ljust(2 * count)

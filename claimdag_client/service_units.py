@@ -1,6 +1,6 @@
 """Puts the systemd user units in place for this user, and takes them away again. It never runs systemctl itself.
 
-A unit file that somebody else wrote, or changed, is left alone unless that is asked for.
+A unit file that somebody else wrote is left alone unless that is asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class InTheWay(Exception):
     """A unit of that name is there and is not ours: `path`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} was not written by claimdag, or was changed since")
+        super().__init__(f"{path} was not written by claimdag")
         self.path = path
 
 
