@@ -127,10 +127,13 @@ def _check_queue(graph: Graph) -> None:
     ready = graph.ready_work()
     assert lines.free_count == sum(v.line is None for v in ready)
     for v in ready:
-        assert v.entry == (-v.prio_start, -v.tail_start, v.num, v), v
+        place = v.entry
+        assert place is not None, v
+        assert place[:3] == (-v.prio_start, -v.tail_start, v.num), v
         heap = lines.free[v.rec.role] if v.line is None else v.line.heaps[v.rec.role]
-        assert any(e is v.entry for e in heap), v
-        assert (v.line is None) is (not v.rec.needs and v.needy is None), v
+        assert any(e is place for e in heap), v
+        needless = not v.rec.needs and v.needy is None
+        assert (v.line is None) is needless, v
     for v in graph.vertices.values():
         if v not in ready:
             assert v.entry is None, v

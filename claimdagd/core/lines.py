@@ -69,7 +69,7 @@ class Lines:
         moved = self._moved
         while moved:
             v = moved.popitem()[0]
-            key = (-v.prio_start, -v.tail_start, v.num, v)
+            key: Entry = (-v.prio_start, -v.tail_start, v.num, v)
             entry = v.entry
             role = v.rec.role
             if entry is not None:

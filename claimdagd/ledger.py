@@ -1,0 +1,53 @@
+"""The last mutations, as journaled, kept in memory for `log` and `watch`. Must not read or write files."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+ENTRIES_MAX: Final = 16_384
+BYTES_MAX: Final = 32 * 1024 * 1024
+
+
+class Ledger:
+    """Entries numbered `first` to `last`, bounded in number and in bytes; the oldest go first."""
+
+    def __init__(self, last: int, lines: Iterable[bytes] = ()) -> None:
+        self._lines = deque(lines)
+        self._bytes = sum(map(len, self._lines))
+        self.last = last
+        self._trim()
+
+    @property
+    def first(self) -> int:
+        """The seq of the oldest entry kept; one past the last where none is."""
+        return self.last - len(self._lines) + 1
+
+    def add(self, line: bytes) -> None:
+        """Keep the next entry's journal line, with its newline."""
+        self._lines.append(line[:-1])
+        self._bytes += len(line) - 1
+        self.last += 1
+        if len(self._lines) > ENTRIES_MAX or self._bytes > BYTES_MAX:
+            self._trim()
+
+    def _trim(self) -> None:
+        while len(self._lines) > ENTRIES_MAX or (self._bytes > BYTES_MAX and len(self._lines) > 1):
+            self._bytes -= len(self._lines.popleft())
+
+    def since(self, seq: int) -> Iterator[bytes]:
+        """The entries from `seq` on."""
+        return islice(self._lines, max(0, seq - self.first), None)
+
+    def entries(self, first: int | None, limit: int | None, node_id: str | None) -> list[bytes]:
+        """Entries from `first` on, or the last ones; only those that changed `node_id`; at most `limit`."""
+        found = list(self.since(first or 0))
+        if node_id is not None:
+            # A quote inside a JSON string is escaped, so this can only be a node's own id, or one that was pruned.
+            own, gone = b'"id":"%b"' % node_id.encode(), b'"%b"' % node_id.encode()
+            found = [e for e in found if own in e or (gone in e and gone in e.partition(b'"gone":[')[2].partition(b"]")[0])]
+        if limit is not None:
+            found = found[:limit] if first is not None else found[-limit:]
+        return found
