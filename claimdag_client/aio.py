@@ -7,6 +7,7 @@ bytes for). It must hold no rule of the protocol itself.
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -33,6 +34,8 @@ T = TypeVar("T")
 
 __all__ = ["Client", "connect"]
 
+#: A daemon that went away gets this long to be brought back by whoever looks after it, before one is started from here.
+START_AFTER_S = 5.0
 #: What a closing client gives its last words to get out.
 FLUSH_S = 1.0
 
@@ -50,6 +53,11 @@ def _method(build: Callable[P, Ask[T]]) -> Callable[Concatenate[Client, P], Coro
     own = Parameter("self", Parameter.POSITIONAL_ONLY)
     method.__signature__ = shape.replace(parameters=[own, *shape.parameters.values()])  # type: ignore[attr-defined]
     return method
+
+
+async def _start(start: Callable[[], connection.Connection]) -> None:
+    """Start a daemon where none listens. It blocks, so it is done in a thread."""
+    await anyio.to_thread.run_sync(lambda: start().close(), abandon_on_cancel=True)
 
 
 @asynccontextmanager
@@ -73,11 +81,11 @@ async def connect(
     """
     path = connection.socket_of(None if socket is None else os.fspath(socket), directory)
     if start:
-        await anyio.to_thread.run_sync(
-            lambda: connection.connect(path, directory, client=name).close(), abandon_on_cancel=True
-        )
+        await _start(functools.partial(connection.connect, path, directory, client=name))
     dialled = await dial(path, name)
     client = Client(path, name, dialled, patience_s=patience_s, on_notice=on_notice)
+    if start:
+        client._start = functools.partial(connection.connect, path, directory, client=name)
     raised: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(client._stay_connected, dialled)
@@ -120,7 +128,7 @@ class Client:
         self._patience_s = patience_s
         self._talk = Conversation(secrets.token_hex(8), on_notice)
         self._wake = anyio.Event()
-        self._closing = False
+        self._start: Callable[[], connection.Connection] | None = None
         self._streams: set[Events] = set()
 
     @property
@@ -247,7 +255,6 @@ class Client:
         """Hand back what is still held and let it go out."""
         for events in self._streams:
             await events.aclose()
-        self._closing = True
         held = [h for h in self._talk.held.values() if not h.ending]
         if self._talk.connected and held:
             async with anyio.create_task_group() as tasks:
@@ -282,14 +289,20 @@ class Client:
             dialled = None
 
     async def _reach(self, pauses: Iterator[float]) -> Dialled | None:
-        give_up = None if self._patience_s is None else anyio.current_time() + self._patience_s
+        began = anyio.current_time()
         while True:
             try:
                 return await dial(self.socket, self._name)
             except Unreachable as exc:
-                if give_up is not None and anyio.current_time() >= give_up:
+                waited = anyio.current_time() - began
+                if self._patience_s is not None and waited >= self._patience_s:
                     self._talk.failed(exc)
                     return None
+                if self._start is not None and waited >= START_AFTER_S:
+                    try:
+                        await _start(self._start)
+                    except Unreachable:
+                        pass  # Another may be starting, or a disk be full: look again.
             except connection.ClaimdagError as exc:
                 self._talk.failed(exc)
                 return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -118,6 +118,12 @@ class Claim:
         await self._speak(asks.release(self.id, actor=self.actor, gen=self.gen))
         self._ended = True
 
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called when the claim is lost, instead of being entered as a context manager."""
+        self._held.on_lost = callback
+        if self._held.lost is not None:
+            callback()
+
     async def _speak(self, ask: asks.Ask[Any]) -> Any:
         self._held.check()
         try:
@@ -150,7 +156,7 @@ class Claim:
                 await self.complete()
             return swallowed
         if not isinstance(exc, Exception):
-            await self._hand_back()
+            await self.hand_back()
             return False
         self._check_not_lost(exc)
         if not self.ended:
@@ -166,8 +172,8 @@ class Claim:
         if self.lost is not None and not self.ended and not isinstance(cause, ClaimLost):
             raise ClaimLost(self.id, self.gen, self.lost) from cause
 
-    async def _hand_back(self) -> None:
-        """For a body that was told to stop: short, and whatever comes of it."""
+    async def hand_back(self) -> None:
+        """Release it if it is still to be released: for a body that was told to stop. Short, and raises nothing."""
         if not self.ended and self.lost is None:
             with anyio.move_on_after(HAND_BACK_S, shield=True):
                 try:
