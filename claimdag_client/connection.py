@@ -114,9 +114,10 @@ class Place:
         """The socket's absolute path."""
         return socket_of(self.socket_path, self.directory)
 
-    def connect(self, *, client: str = "claimdag", start: bool | None = None) -> Connection:
+    def connect(self, *, client: str = "claimdag", start: bool | None = None, hello: bool = True) -> Connection:
         """As `connect` below; `start` overrides what stands here."""
-        return connect(self.socket_path, self.directory, start=self.start if start is None else start, client=client)
+        start = self.start if start is None else start
+        return connect(self.socket_path, self.directory, start=start, client=client, hello=hello)
 
 
 class Connection:
@@ -241,17 +242,19 @@ def connect(
     start: bool = True,
     client: str = "claimdag",
     timeout: float = START_TIMEOUT_S,
+    hello: bool = True,
 ) -> Connection:
     """Connect and say hello; with `start`, start a daemon where none listens. Unreachable when that fails too.
 
     `timeout` bounds, in seconds, the wait for a daemon to listen and to answer hello, not the requests after it.
+    Without `hello` nothing is said yet, and nothing known of the protocol that is spoken there.
     """
     path = socket_of(socket_path, directory)
     deadline = time.monotonic() + timeout
     starter: _Starter | None = None
     while True:
         try:
-            connection = _say_hello(path, client, deadline)
+            connection = _open(path, deadline, client if hello else None)
         except (FileNotFoundError, ConnectionRefusedError) as exc:
             if not start:
                 raise Unreachable(
@@ -274,37 +277,43 @@ def connect(
         time.sleep(_POLL_S)
 
 
-def _say_hello(path: str, client: str, deadline: float) -> Connection:
+def _open(path: str, deadline: float, client: str | None) -> Connection:
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | getattr(_socket, "SOCK_CLOEXEC", 0))
     try:
         sock.settimeout(max(0.001, deadline - time.monotonic()))
         sock.connect(path)
         _refuse_a_strangers_daemon(sock, path)
         connection = Connection(sock, path)
-        try:
-            connection.hello = connection.request("hello", client=client, protocol=PROTOCOL)
-        except TimeoutError:
-            raise Unreachable(
-                f"the daemon at {path} is there but does not answer",
-                remedy="it may be stopped or overloaded: see `ps` and its daemon.log",
-            ) from None
-        except Refused as exc:
-            if exc.code == "shutting_down":
-                raise ConnectionResetError(errno.ECONNRESET, exc.message) from None
-            theirs = exc.details.get("protocol")
-            if exc.code != "bad_request" or not isinstance(theirs, int):
-                raise
-            raise _mismatch(theirs, exc.details.get("version")) from None
-        except Unreachable as exc:
-            raise ConnectionResetError(errno.ECONNRESET, exc.message) from None
-        theirs = connection.hello.get("protocol")
-        if theirs != PROTOCOL:
-            raise _mismatch(theirs, connection.hello.get("version"))
+        if client is not None:
+            _say_hello(connection, client)
         sock.settimeout(None)
     except BaseException:
         sock.close()
         raise
     return connection
+
+
+def _say_hello(connection: Connection, client: str) -> None:
+    """Say hello; Mismatch when there is no understanding, ConnectionResetError when it is about to leave."""
+    try:
+        connection.hello = connection.request("hello", client=client, protocol=PROTOCOL)
+    except TimeoutError:
+        raise Unreachable(
+            f"the daemon at {connection.path} is there but does not answer",
+            remedy="it may be stopped or overloaded: see `ps` and its daemon.log",
+        ) from None
+    except Refused as exc:
+        if exc.code == "shutting_down":
+            raise ConnectionResetError(errno.ECONNRESET, exc.message) from None
+        theirs = exc.details.get("protocol")
+        if exc.code != "bad_request" or not isinstance(theirs, int):
+            raise
+        raise _mismatch(theirs, exc.details.get("version")) from None
+    except Unreachable as exc:
+        raise ConnectionResetError(errno.ECONNRESET, exc.message) from None
+    theirs = connection.hello.get("protocol")
+    if theirs != PROTOCOL:
+        raise _mismatch(theirs, connection.hello.get("version"))
 
 
 def _mismatch(theirs: object, version: object) -> Mismatch:
@@ -315,7 +324,7 @@ def _mismatch(theirs: object, version: object) -> Mismatch:
         remedy=(
             "upgrade this client (pip install --upgrade claimdagd)"
             if newer
-            else "stop the older daemon (SIGTERM; its state is kept) and ask again: a new one starts"
+            else "stop the older daemon with claimdag shutdown (its state is kept) and ask again: a new one starts"
         ),
     )
 

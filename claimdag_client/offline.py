@@ -51,8 +51,7 @@ class OfflineState:
         chosen = (
             node
             for node in self._nodes.values()
-            if _shown(node, terminal=terminal, archived=archived, every=every, by_status=status is not None)
-            and (status is None or node.status == status)
+            if _shown(node, terminal=terminal, archived=archived, every=every, status=status)
             and (assignee is None or node.assignee == assignee)
             and (under is None or self._is_under(node, under))
         )
@@ -69,14 +68,12 @@ class OfflineState:
         return above is not None
 
 
-def _shown(node: Node, *, terminal: bool, archived: bool, every: bool, by_status: bool) -> bool:
-    if every:
+def _shown(node: Node, *, terminal: bool, archived: bool, every: bool, status: str | None) -> bool:
+    if status is not None:
+        return node.status == status and (not node.archived or archived or every)
+    if every or node.status not in TERMINAL:
         return True
-    if node.archived:
-        return archived
-    if node.status in TERMINAL:
-        return terminal or by_status
-    return not (terminal or archived) or by_status
+    return archived if node.archived else terminal
 
 
 def read(place: Place) -> OfflineState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from claimdag_client.connection import Unreachable
-from claimdag_client.verbs.command import DONE, Command, Parser, Session, add_json
+from claimdag_client.verbs.command import DONE, REFUSED, Command, Parser, Session, add_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,16 +80,19 @@ def _checkpoint(args: argparse.Namespace, session: Session) -> int:
 
 
 def _shutdown(args: argparse.Namespace, session: Session) -> int:
-    ok = session.ask("shutdown")
-    # It has left when it has hung up: who asks for a stop wants to start another, or to remove the directory.
-    session.connection.settimeout(LEAVING_TIMEOUT_S)
-    try:
-        while session.connection.receive_line():
-            pass
-    except TimeoutError:
-        session.note("it is still finishing what it was asked")
-    except Unreachable:
-        pass
+    # No hello: a daemon of another protocol must be able to be told to leave, and this request is in all of them.
+    with session.place.connect(client="claimdag shutdown", hello=False) as connection:
+        connection.settimeout(LEAVING_TIMEOUT_S)
+        try:
+            ok = connection.request("shutdown")
+            # It has left when it has hung up: who asks for a stop wants to start another, or remove the directory.
+            while connection.receive_line():
+                pass
+        except TimeoutError:
+            session.note(f"it has not left within {LEAVING_TIMEOUT_S:.0f} s: it may be stopped, or busy")
+            return REFUSED
+        except Unreachable:
+            ok = {}
     if args.json:
         session.say_json(ok)
     return DONE

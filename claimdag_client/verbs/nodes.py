@@ -135,13 +135,11 @@ def _why(args: argparse.Namespace, session: Session) -> int:
     status = ok["status"]
     head = f"{sign(status, session.paint)} {session.paint(clean(ok['id']), 'bold')}"
     session.say(f"{head}  {coloured(clean(status), status, session.paint)}")
-    said = ok.get("text") or ""
-    for line in clean_lines(said) if said else ():
-        session.say(f"  {line}")
-    for reason in ok.get("reasons") or ():
-        text = str(reason.get("text") or "")
-        if text and text not in said:
-            session.say(f"  - {clean(text)}")
+    reasons = [str(reason["text"]) for reason in ok.get("reasons") or () if reason.get("text")]
+    said = str(ok.get("text") or "").removeprefix(f"{ok['id']} is {status}: ")
+    for text in reasons if len(reasons) > 1 else [said]:
+        for index, line in enumerate(clean_lines(text)):
+            session.say(f"  {'- ' if len(reasons) > 1 and not index else ''}{line}")
     return DONE
 
 
@@ -149,9 +147,9 @@ def _why(args: argparse.Namespace, session: Session) -> int:
 
 
 def _list_options(parser: Parser) -> None:
-    parser.add_argument("--terminal", action="store_true", help="finished ones instead")
-    parser.add_argument("--archived", action="store_true", help="archived ones instead")
-    parser.add_argument("--all", action="store_true", help="all of them")
+    parser.add_argument("--terminal", action="store_true", help="finished ones too")
+    parser.add_argument("--archived", action="store_true", help="archived ones too")
+    parser.add_argument("--all", action="store_true", help="finished and archived ones too")
     parser.add_argument("--status", metavar="STATUS", help="only those with this status")
     parser.add_argument("--under", "--parent", dest="under", metavar="ID", help="only what is under this node")
     parser.add_argument("--assignee", "--actor", dest="assignee", metavar="NAME", help="only what NAME holds")
