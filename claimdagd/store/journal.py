@@ -251,10 +251,13 @@ class Journal:
         in_place = False
         try:
             write_all(self._files, fd, header)
-            while layout.size - copied > CHUNK:
-                copied = self._copy(fd, copied, copied + CHUNK)
+            step = CHUNK
+            while (left := layout.size - copied) > step:
+                copied = self._copy(fd, copied, copied + step)
                 yield None
                 self._still(epoch)
+                if layout.size - copied >= left:
+                    step *= 2  # appends outrun the copying: it would never end
             if self._durable:
                 copied = self._copy(fd, copied, layout.size)
                 flush = Flush(lambda: self._files.fsync(fd))

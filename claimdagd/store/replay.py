@@ -270,7 +270,7 @@ def remember(once: dict[str, bytes], token: str, reply: bytes) -> None:
         return
     once.pop(token, None)
     once[token] = reply
-    if len(once) > ONCE_MAX:
+    while len(once) > ONCE_MAX:
         del once[next(iter(once))]
 
 
