@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from claimdagd.server.framer import Framer, TooLong
-from claimdagd.wire import LINE_MAX_BYTES, Code
+from claimdagd.wire import LINE_MAX_BYTES
 
 if TYPE_CHECKING:
     from claimdagd.server.poller import Poller
-    from claimdagd.server.ports import Served
+    from claimdagd.service import Service
 
 log = logging.getLogger("claimdagd")
 
@@ -35,7 +35,7 @@ TURN_S = 0.002
 UNREAD_MAX_BYTES = 4 * 1024 * 1024
 #: Once all connections together have this much unread, each of them is read from only when it has nothing.
 UNREAD_TOTAL_MAX_BYTES = 64 * 1024 * 1024
-#: Events that a watcher may leave unread, besides what it asked to have replayed, before it is told `lagged`.
+#: Events that a watcher may leave unread before it is told `lagged`, besides what came at once while it kept up.
 WATCHER_MAX_BYTES = 1024 * 1024
 #: A peer that has not read a byte for so long, with answers waiting, is cut off.
 STALL_S = 10.0
@@ -45,20 +45,17 @@ DISCARD_S = 5.0
 _FOREVER = float("inf")
 
 
-def _error_line(code: Code, message: str) -> bytes:
-    return b'{"error":{"code":"%s","message":"%s"}}\n' % (code.value.encode(), message.encode())
-
-
-TOO_LARGE_LINE = _error_line(
-    Code.TOO_LARGE, f"request: a line may have {LINE_MAX_BYTES} bytes at most; the connection ends here"
+#: Without a rid, like every answer to a line that could not be read.
+TOO_LARGE_LINE = (
+    b'{"error":{"code":"too_large","message":"request: over the %d bytes that a line may have; the connection ends"}}\n'
+    % LINE_MAX_BYTES
 )
-LAGGED_LINE = _error_line(Code.LAGGED, "watch: lagged: too slow for the events; watch again from the last seq seen")
 
 
 class Hub(Protocol):
     """What connections share: the loop, the service, and who has something to send."""
 
-    service: Served
+    service: Service
     poller: Poller
     #: Connections to be flushed at the end of this turn.
     dirty: list[Connection]
@@ -93,7 +90,6 @@ class Connection:
         "_framer",
         "_hub",
         "_lag_at",
-        "_left",
         "_lines",
         "_lingering",
         "_out",
@@ -134,7 +130,6 @@ class Connection:
         self._overlong = False
         self._discarding = False
         self._ending = False
-        self._left = False
         self.dirty = False
         self.closed = False
         #: When the connection is cut off unless something happens before, on the real monotonic clock.
@@ -236,7 +231,7 @@ class Connection:
                 except (BlockingIOError, InterruptedError):
                     sent = 0
                 except OSError:
-                    self.close()
+                    self.close(undelivered=True)
                     return
                 if sent < len(data):
                     self._put_off_deadline()
@@ -244,11 +239,12 @@ class Connection:
         if self._unread or self._lines or not self._reading or self._ending or self._overlong:
             self._steer()
 
-    def close(self) -> None:
-        """Close now. The service hears of it, once."""
+    def close(self, undelivered: bool = False) -> None:
+        """Close now. The service hears of it, once; `undelivered`: the peer is known not to have read what was sent."""
         if self.closed:
             return
         self.closed = True
+        undelivered = undelivered or bool(self._unread)
         hub = self._hub
         if self._reading:
             hub.poller.remove_reader(self.fd)
@@ -261,21 +257,18 @@ class Connection:
         hub.slow.discard(self)
         hub.forget(self)
         self._sock.close()
-        self._leave()
-
-    def _leave(self) -> None:
-        if not self._left:
-            self._left = True
-            self._hub.service.closed(self._session)
+        hub.service.closed(self._session, undelivered)
 
     def _keep(self, data: bytes) -> None:
-        if self._session.watching and len(self._unread) > self._lag_at and not self._ending:
+        if not self._unread:
+            # A replay that it asked for, or one large event, is not the fault of its slowness.
+            self._lag_at = WATCHER_MAX_BYTES + len(data)
+        elif self._session.watching and len(self._unread) > self._lag_at and not self._ending:
             # Only whole lines are ever queued, so this one starts a line of its own.
-            data = LAGGED_LINE
+            data = self._hub.service.lagged(self._session)
             self._ending = True
             self._lines.clear()
             self._put_off_deadline()
-            self._leave()
         self._unread += data
         self._hub.unread_bytes += len(data)
 
@@ -293,7 +286,8 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            self.close()
+            # The kernel says so (ECONNRESET) when a peer ends with answers in its queue that it never read.
+            self.close(undelivered=True)
             return
         if not data:
             self._end_of_input()
@@ -310,9 +304,6 @@ class Connection:
             elif lines or self._overlong:
                 self._lines.extend(lines)
                 self._work()
-            if self._session.watching:
-                # What it asked to have replayed is not the fault of its slowness.
-                self._lag_at = WATCHER_MAX_BYTES + sum(map(len, self._out)) + len(self._unread)
 
     def _work(self) -> None:
         if self._lines:

@@ -17,6 +17,7 @@ import struct
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
@@ -27,7 +28,9 @@ from claimdagd.server.connection import Connection
 from claimdagd.server.listener import Listener
 from claimdagd.server.notify import Notifier
 from claimdagd.server.poller import LoopPoller, Poller, TaskPoller
-from claimdagd.server.ports import Clock, Served
+
+if TYPE_CHECKING:
+    from claimdagd.service import Clock, Service
 
 log = logging.getLogger("claimdagd")
 
@@ -37,6 +40,9 @@ ACCEPT_BACKOFF_S = 0.2
 #: Descriptors kept free of connections: for the state files, the loop and the answers of the resolver of errors.
 RESERVED_DESCRIPTORS = 32
 HEARTBEAT_S = 0.5
+TICK_GAP_S = 0.01
+#: After a snapshot could not be written, before the next is tried.
+SNAPSHOT_RETRY_S = 5.0
 #: A longer silence of the loop than this means that nobody could be heard.
 GAP_S = 1.0
 #: Requests that were already sent are still read for so long when the daemon leaves, and answers sent until the end.
@@ -59,12 +65,12 @@ class Options:
 class Server:
     """Serves one service at one listener until told to leave. Made for one `run`."""
 
-    service: Served
+    service: Service
     poller: Poller
 
     def __init__(
         self,
-        service: Served,
+        service: Service,
         listener: Listener,
         clock: Clock,
         *,
@@ -93,7 +99,7 @@ class Server:
         self._accepting = False
         self._accept_trouble = ""
         self._due: float | None = None
-        self._tick_soon = False
+        self._woken = False
         self._flushing = False
         self._after_commit: set[Connection] = set()
         self._half_closed: dict[int, Connection] = {}
@@ -257,16 +263,9 @@ class Server:
     # ----------------------------------------------------------------------------------------------------------- time
 
     def _on_wake(self) -> None:
-        # Called in the middle of the service's work: the tick comes after it, once however often this is called.
-        if not self._tick_soon:
-            self._tick_soon = True
-            self.poller.soon(self._tick_again)
-
-    def _tick_again(self) -> None:
-        self._tick_soon = False
-        asleep_until = self._due
-        self._tick()
-        if self._due is not None and (asleep_until is None or self._due < asleep_until):
+        # Called in the middle of the service's work, and often: the reaper does the work after it.
+        if not self._woken:
+            self._woken = True
             self._alarm.set()
 
     def _tick(self) -> None:
@@ -279,12 +278,21 @@ class Server:
         self.settle()
 
     async def _reap(self) -> None:
-        """The one sleeper to the next deadline of any claim or parked request."""
+        """The one sleeper to the next deadline of any claim or parked request.
+
+        A busy service moves its next deadline with every request; looking at it more often than every TICK_GAP_S would
+        cost as much as the requests do.
+        """
         while True:
             self._tick()
+            ticked = time.monotonic()
             self._alarm = anyio.Event()
+            self._woken = False
             with anyio.move_on_after(None if self._due is None else max(0.0, self._due - self._clock.now())):
                 await self._alarm.wait()
+            gap = ticked + TICK_GAP_S - time.monotonic()
+            if gap > 0:
+                await anyio.sleep(gap)
 
     async def _heartbeat(self) -> None:
         """Notice gaps, stalls, idleness and loss of the place; feed systemd's watchdog from the loop that works."""
@@ -303,7 +311,7 @@ class Server:
                 self.stop(f"{lost} is no longer its own", EXIT_DISPOSSESSED)
             self._leave_if_idle(now)
             if self._due is not None and self._clock.now() >= self._due:
-                self._alarm.set()  # only a clock that jumped can be here before the reaper
+                self._on_wake()  # only a clock that jumped can be here before the reaper
             await anyio.sleep(period)
 
     def _leave_if_idle(self, now: float) -> None:
@@ -322,11 +330,16 @@ class Server:
             await self._snapshot_wanted.wait()
             self._snapshot_wanted = anyio.Event()
             try:
-                for _ in self.service.snapshot():
+                for blocking in self.service.snapshot():
                     self.settle()
-                    await anyio.lowlevel.checkpoint()
+                    if blocking is None:
+                        await anyio.lowlevel.checkpoint()
+                    else:
+                        await anyio.to_thread.run_sync(blocking)
             except Exception as exc:
                 log.error("no snapshot was written: %s", exc)
+                self.settle()
+                await anyio.sleep(SNAPSHOT_RETRY_S)
             self.settle()
 
     async def _commits(self) -> None:

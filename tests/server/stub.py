@@ -55,6 +55,7 @@ class StubService:
         self.alarms: list[tuple[float, StubSession, Any]] = []
         self.ticks = 0
         self.heard: list[str] = []
+        self.undelivered: list[bool] = []
         self.slices = 0
         self.drained = False
 
@@ -67,7 +68,12 @@ class StubService:
         self.sessions.append(session)
         return session
 
-    def closed(self, session: StubSession) -> None:
+    def lagged(self, session: StubSession) -> bytes:
+        session.watching = False
+        return b'{"error":{"code":"lagged"}}\n'
+
+    def closed(self, session: StubSession, undelivered: bool = False) -> None:
+        self.undelivered.append(undelivered)
         assert not session.closed, "a session is closed once"
         session.closed = True
         self.sessions.remove(session)

@@ -126,6 +126,24 @@ async def test_peer_that_leaves_in_the_middle_of_a_line_has_not_asked(short_dir:
         assert running.service.lines == []
 
 
+@pytest.mark.parametrize("read", [True, False])
+async def test_peer_that_ends_without_reading_its_answer_is_told_from_one_that_read_it(
+    short_dir: Path, read: bool
+) -> None:
+    """So that a claim handed to the dead comes back at once."""
+    async with serving(short_dir) as running:
+        peer = running.connect()
+        await peer.send(request("ping"))
+        await running.until(lambda: running.service.lines, "the request")
+        if read:
+            await peer.answer()
+        else:
+            await anyio.sleep(0.02)
+        peer.close()
+        await running.until(lambda: not running.service.sessions, "the end of the session")
+        assert running.service.undelivered == [not read]
+
+
 async def test_error_in_the_service_costs_that_connection_alone(
     short_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

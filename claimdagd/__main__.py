@@ -1,0 +1,8 @@
+"""`python -m claimdagd`: the same as the command claimdagd."""
+
+import sys
+
+from claimdagd.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())
