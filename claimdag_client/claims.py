@@ -13,7 +13,7 @@ from claimdag_client import asks
 from claimdag_client.connection import ClaimdagError
 from claimdag_client.conversation import Held
 from claimdag_client.ending import error_text
-from claimdag_client.errors import AssigneeBusy, ClaimLost, NothingPending, NothingRunnable, NothingToTake
+from claimdag_client.errors import ClaimLost, NothingPending, NothingRunnable
 from claimdagd import wire
 
 if TYPE_CHECKING:
@@ -226,10 +226,7 @@ class Work:
         self._client = client
         self._actor = actor
         self._until_empty = until_empty
-        self._fields: dict[str, Any] = {
-            "role": role, "slack": slack, "strict": strict, "lease": lease,
-            "wait": LOOK_S if until_empty else math.inf,
-        }  # fmt: skip
+        self._fields: dict[str, Any] = {"role": role, "slack": slack, "strict": strict, "lease": lease}
         self._claim: Claim | None = None
 
     def __aiter__(self) -> Self:
@@ -239,9 +236,11 @@ class Work:
         last, self._claim = self._claim, None
         if last is not None and not last.ended and last.lost is None:
             await last.release()
+        # At its end the work is seen to have ended at once by whoever finished it, by others within LOOK_S.
+        wait = 0.0 if self._until_empty else math.inf
         while True:
             try:
-                self._claim = await self._client.claim_next(self._actor, **self._fields)
+                self._claim = await self._client.claim_next(self._actor, wait=wait or None, **self._fields)
                 return self._claim
             except NothingPending:
                 if self._until_empty:
@@ -249,9 +248,4 @@ class Work:
             except NothingRunnable as exc:
                 if self._until_empty and exc.stuck:
                     raise
-            except AssigneeBusy:
-                raise
-            except NothingToTake:
-                pass
-            # Answered without having waited, or at the end of the wait: look again, but not in a hurry.
-            await anyio.sleep(LOOK_S / 10)
+            wait = LOOK_S if self._until_empty else math.inf

@@ -101,8 +101,8 @@ class Crew:
         else:
             self._at_once.set()
 
-    def drain(self, failure: Exception) -> None:
-        """Take no further node: what is being worked on comes to its end, and then `failure` is raised."""
+    def drain(self, failure: Exception | None = None) -> None:
+        """Take no further node: what is being worked on comes to its end, and then `failure`, if any, is raised."""
         self.failure = self.failure or failure
         self.draining = True
         for scope in self._idle:
@@ -154,6 +154,8 @@ class Crew:
                 self._idle.add(idle)
                 try:
                     claim = await self._next(work)
+                    if claim is None:
+                        self.drain()  # All work is finished, for the others too.
                 except ClaimdagError as exc:
                     self.drain(exc)
             self._idle.discard(idle)
@@ -313,9 +315,8 @@ def run_one(
         ended.append(await crew.attend(claim))
 
     anyio.run(crew.run, place, body)
-    if crew.failure is None and crew.stopped is None and ended[0].lost is None:
-        return exit_status(ended[0].status)
-    return _how_it_ended(crew, 1)
+    status = exit_status(ended[0].status) if ended else 1
+    return _how_it_ended(crew, status or int(ended[0].lost is not None))
 
 
 def work(
