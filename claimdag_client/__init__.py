@@ -3,9 +3,12 @@
 This package module imports nothing heavy, so that the command line starts fast: names are loaded when first used.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # typing itself is among what is not imported for nothing
 if TYPE_CHECKING:
+    from typing import Any
+
     from claimdag_client.aio import Client, connect
     from claimdag_client.claims import Claim
     from claimdag_client.errors import ClaimdagError, ClaimLost, Refused, Unreachable

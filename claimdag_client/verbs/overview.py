@@ -55,7 +55,7 @@ def _status(args: argparse.Namespace, session: Session) -> int:
 def _for_programs(nodes: Sequence[View], ready: Sequence[View], resources: Any, stats: Any) -> dict[str, Any]:
     return {
         "stats": stats,
-        "held": [node for node in nodes if node["status"] in LIVE],
+        "held": list(filter(_is_held, nodes)),
         "ready": ready,
         "waiting": [node for node in nodes if node["status"] == "todo" and node["kind"] not in GROUPS],
         "blocked": [node for node in nodes if node["status"] == "blocked"],
@@ -72,7 +72,7 @@ def _screen(
     yield _headline(stats, session)
     if counts := _counts(stats):
         yield counts
-    held = sorted((node for node in nodes if node["status"] in LIVE), key=lambda node: -(node.get("quiet") or 0))
+    held = sorted(filter(_is_held, nodes), key=lambda node: -(node.get("quiet") or 0))
     waiting = sorted(
         (node for node in nodes if node["status"] == "todo" and node["kind"] not in GROUPS),
         key=lambda node: (-node.get("priority", 0), -node.get("depth", 0)),
@@ -107,6 +107,11 @@ def _screen(
     if not sections:
         yield ""
         yield 'Nothing to do. Make work with: claimdag upsert --summary "...", submit FILE or import beads FILE'
+
+
+def _is_held(node: View) -> bool:
+    """Whether somebody holds it; a group is running when something under it is."""
+    return node["status"] in LIVE and node["kind"] not in GROUPS
 
 
 def _headline(stats: View, session: Session) -> str:

@@ -43,6 +43,7 @@ class FakeDaemon:
         self.path = path
         self.answers: dict[str, Any] = {"hello": HELLO}
         self.requests: list[dict[str, Any]] = []
+        self._peers: list[socket.socket] = []
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen(16)
@@ -55,6 +56,7 @@ class FakeDaemon:
                 peer, _ = self._listener.accept()
             except OSError:
                 return
+            self._peers.append(peer)
             self._threads.append(threading.Thread(target=self._serve, args=(peer,), daemon=True))
             self._threads[-1].start()
 
@@ -71,7 +73,7 @@ class FakeDaemon:
                 if answer is None:
                     return
                 if not isinstance(answer, bytes):
-                    body = answer if isinstance(answer, dict) and "error" in answer else {"ok": answer}
+                    body = answer if set(answer) == {"error"} else {"ok": answer}
                     answer = json.dumps(body).encode() + b"\n"
                 try:
                     peer.sendall(answer)
@@ -81,6 +83,14 @@ class FakeDaemon:
     def refuse(self, op: str, code: str, message: str, **details: Any) -> None:
         """Let an op be refused."""
         self.answers[op] = {"error": {"code": code, "message": message, **details}}
+
+    def hang_up_all(self) -> None:
+        """Leave, as far as clients can see."""
+        for peer in self._peers:
+            try:
+                peer.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
