@@ -1,0 +1,29 @@
+"""The service driven in this process, with a real journal: what is measured without a socket.
+
+Must not take any part of the daemon's place: it wires the layers as claimdagd.command does.
+"""
+
+from __future__ import annotations
+
+import time
+
+from claimdagd.core.graph import Graph
+from claimdagd.service import Config, Service
+from claimdagd.store.files import OsFiles
+from claimdagd.store.recovery import recover
+from claimdagd.store.store import Store
+
+
+class RealClock:
+    """The machine's clocks."""
+
+    now = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
+
+
+def new_service(graph: Graph, directory: str) -> Service:
+    """A service over the empty `graph`, which journals in the empty `directory`."""
+    files = OsFiles()
+    recovered = recover(files, directory, new_tag=lambda: graph.tag)
+    store = Store(files, directory, "process", recovered)
+    return Service(graph, store, RealClock(), Config())
