@@ -27,7 +27,7 @@ OPEN = frozenset({"open", "in_progress", "hooked", "review"})
 HELD_BACK = frozenset({"blocked", "deferred"})
 CLOSED = "closed"
 #: Not work in any case: what was deleted, and notes pinned to a board.
-NEVER_TAKEN = {"tombstone": "deleted", "pinned": "a pinned note"}
+NEVER_TAKEN = {"tombstone": "deleted", "pinned": "pinned"}
 WORK_TYPES = frozenset({"task", "bug", "feature", "chore", "decision", "spike", "story", "merge-request"})
 GROUP_TYPES = {"epic": "goal", "molecule": "molecule"}
 #: Records that the tracker keeps among its issues: mail, agents and their places, bundles that only follow others.
@@ -41,7 +41,7 @@ UNORDERED = frozenset(
 
 
 class Fault:
-    """What is wrong with a line, and what `--skip-bad` leaves out for it."""
+    """What is wrong with a line, and `without`: what `--skip-bad` leaves out for it. Of a note: what sort it is of."""
 
     __slots__ = ("line", "text", "without")
 
@@ -108,6 +108,13 @@ class Export:
             nodes.append(node)
         return nodes
 
+    def noted(self) -> dict[str, int]:
+        """How many notes there are, by sort."""
+        counts: dict[str, int] = {}
+        for note in self.notes:
+            counts[note.without] = counts.get(note.without, 0) + 1
+        return counts
+
     def left_out(self) -> dict[str, int]:
         """How many issues were left out, by reason."""
         counts: dict[str, int] = {}
@@ -165,7 +172,7 @@ def _record(number: int, line: bytes, export: Export) -> Record | None:
         export.faults.append(Fault(number, "it is not a JSON object", "the line"))
         return None
     if record.get("_type", "issue") != "issue":
-        export.notes.append(Fault(number, f"{_quoted(record['_type'])} is not an issue", "the line"))
+        export.notes.append(Fault(number, f"{_quoted(record['_type'])} is not an issue", "lines that are no issues"))
         return None
     return record
 
@@ -192,8 +199,9 @@ def _classify(issue: Issue, record: Record, export: Export, *, closed: bool) -> 
     if kind in GROUP_TYPES:
         issue.kind = GROUP_TYPES[kind]
     elif kind in NOT_WORK:
-        issue.left_out = f"of type {kind}, which is not work"
-        export.notes.append(Fault(issue.line, f"{issue.id} is {issue.left_out}", "the issue"))
+        issue.left_out = f"of type {kind}"
+        text = f"{issue.id} is {issue.left_out}, which is not work"
+        export.notes.append(Fault(issue.line, text, "records that are not work, left out"))
     elif kind not in WORK_TYPES:
         issue.left_out = "of unknown type"
         export.faults.append(Fault(issue.line, f"{issue.id} has the unknown type {_quoted(kind)}", "the issue"))
@@ -245,12 +253,15 @@ def _dependencies(issue: Issue, record: Record, export: Export) -> list[tuple[st
         elif kind in UNORDERED:
             if on not in export.issues:
                 note = f"{words}, which is not in the file; it carries no order"
-                export.notes.append(Fault(issue.line, note, "the dependency"))
+                export.notes.append(Fault(issue.line, note, "dangling references without order"))
         elif kind not in ("blocks", "parent-child"):
             export.faults.append(Fault(issue.line, f"{words}: an unknown type of dependency", "the dependency"))
         elif on not in export.issues:
-            found = Fault(issue.line, f"{words}, which is not in the file", "the dependency")
-            (export.faults if issue.left_out is None else export.notes).append(found)
+            text = f"{words}, which is not in the file"
+            if issue.left_out is None:
+                export.faults.append(Fault(issue.line, text, "the dependency"))
+            else:
+                export.notes.append(Fault(issue.line, text, "dangling references of issues left out"))
         elif on == issue.id:
             export.faults.append(Fault(issue.line, f"{words}, which is itself", "the dependency"))
         elif issue.left_out is None and export.issues[on].left_out is None:
@@ -292,7 +303,7 @@ def _childless_groups_are_work(export: Export) -> None:
         if issue.kind != "task" and issue.id not in parents:
             issue.kind = "task"
             text = f"{issue.id} is an epic with nothing to do under it: it becomes a task"
-            export.notes.append(Fault(issue.line, text, "the goal"))
+            export.notes.append(Fault(issue.line, text, "epics with nothing to do under them, taken as tasks"))
 
 
 def _take_edges(edges: list[tuple[str, str]], export: Export, tick: Callable[[], None]) -> None:

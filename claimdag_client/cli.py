@@ -148,6 +148,10 @@ def _run_command(verb: str, module: str, arguments: list[str], place: Place) -> 
         return _complain(verb, str(exc), f"claimdag {verb} --help", 2)
     except Failed as exc:
         return _complain(verb, str(exc), exc.remedy, 1)
+    except Refused as exc:
+        if session.named is not None:
+            exc.details.setdefault("id", session.named)
+        raise
     except SystemExit as exc:  # argparse, after --help
         return int(exc.code or 0)
     finally:

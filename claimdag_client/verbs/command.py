@@ -94,6 +94,8 @@ class Session:
         self.verb = verb
         self.place = place
         self.paint = Paint(sys.stdout)
+        #: The node that the command line is about, for what is said of a refusal.
+        self.named: str | None = None
         self._connection: Connection | None = None
 
     @property
@@ -156,7 +158,8 @@ def optional_node_of(args: argparse.Namespace, session: Session) -> str | None:
     if args.id is not None and args.id_option is not None and args.id != args.id_option:
         raise UsageError(f"two nodes are named, {args.id} and {args.id_option}")
     named = args.id if args.id is not None else args.id_option
-    return None if named is None else session.node_id(named)
+    session.named = None if named is None else session.node_id(named)
+    return session.named
 
 
 def add_actor(parser: Container, what: str = "who does it", *, required: bool = False) -> None:

@@ -34,7 +34,7 @@ def entry_lines(entry: Mapping[str, Any], paint: Paint) -> list[str]:
     if len(nodes) == 1 and not entry.get("flips"):
         lines.append(f"{head}  {_node(nodes[0], paint)}")
     else:
-        lines.append(head + (f"  {len(nodes)} nodes" if nodes else ""))
+        lines.append(head + (f"  {len(nodes)} nodes" if len(nodes) > 1 else ""))
         lines.extend(f"        {_node(node, paint)}" for node in nodes)
     for status, ids in (entry.get("flips") or {}).items():
         lines.append(f"        {sign(status, paint)} {some(ids, 8)} {coloured(clean(status), status, paint)}")

@@ -227,10 +227,11 @@ def _edge_options(parser: Parser) -> None:
 
 
 def _edge(args: argparse.Namespace, session: Session) -> int:
+    session.named = session.node_id(args.after)
     node = session.ask(
         session.verb,
         before=session.node_id(args.before),
-        after=session.node_id(args.after),
+        after=session.named,
         when=args.when,
         actor=args.actor,
         once=args.once,

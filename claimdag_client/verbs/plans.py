@@ -217,7 +217,8 @@ def _say_notes(export: beads.Export, args: argparse.Namespace, session: Session)
     for note in export.notes if args.verbose else ():
         session.note(clean(f"note: {args.file}: {note}"))
     if export.notes and not args.verbose:
-        session.note(f"{len(export.notes)} remarks that are no faults: --verbose shows them")
+        counted = "; ".join(f"{count} {sort}" for sort, count in export.noted().items())
+        session.note(f"note: {clean(args.file)}: {counted} (--verbose: each by its line)")
 
 
 def _told(export: beads.Export, nodes: Sequence[dict[str, Any]], ids: Sequence[str]) -> str:
