@@ -187,6 +187,7 @@ class Journal:
         return True
 
     def _rewrite(self) -> None:
+        self._epoch += 1  # a restart that waits for its turn has lost its temporary file to this one
         for step in self.restart(self.base):
             if step is not None:
                 step.settle()
@@ -275,8 +276,7 @@ class Journal:
         finally:
             if not in_place:
                 self._files.close(fd)
-                if self._epoch == epoch:
-                    forget(self._files, temporary)
+                forget(self._files, temporary)
         ends = array("Q", [end - shift for end in layout.ends[base - layout.base :]])
         self._layout = Layout(base, len(header), ends)
         self._epoch += 1

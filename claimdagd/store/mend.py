@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from claimdagd.model import GROUPS, LIVE, TERMINAL, Node, Outcome, Status
 
+#: How many ids, or lines, are named in a note before the rest is counted.
+NAMED_MAX = 20
 _START, _OWN, _END, _GATE = range(4)
 _Moment = tuple[str, int]
 
@@ -35,12 +37,13 @@ def mend(nodes: dict[str, Node], gen: int) -> list[str]:
         notes["dependencies that had come to form a circle are dropped"] += 1
         node = nodes[after]
         nodes[after] = replace(node, deps=tuple(dep for dep in node.deps if dep.on != before))
-    for node in nodes.values():
-        if node.status not in TERMINAL:
-            lost = sum(dep.on not in nodes for dep in node.deps)
-            if lost:
-                notes["dependencies of unfinished work are on nodes that are lost, and count as met"] += lost
-    return [f"{what}: {count}" for what, count in notes.items()]
+    told = [f"{what}: {count}" for what, count in notes.items()]
+    open_work = (node for node in nodes.values() if node.status not in TERMINAL)
+    early = [node.id for node in open_work if any(dep.on not in nodes for dep in node.deps)]
+    if early:
+        more = f" and {len(early) - NAMED_MAX} more" if len(early) > NAMED_MAX else ""
+        told.append(f"dependencies on nodes that are lost count as met, those of: {', '.join(early[:NAMED_MAX])}{more}")
+    return told
 
 
 def _mend_parents(nodes: dict[str, Node], notes: Counter[str]) -> None:

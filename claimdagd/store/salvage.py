@@ -18,15 +18,13 @@ from claimdagd.store.errors import Damaged, StorageError
 from claimdagd.store.files import Files, write_all
 from claimdagd.store.journal import JOURNAL, TEMPORARY, forget
 from claimdagd.store.lines import CHUNK, FORMAT, LineReader, sealed
-from claimdagd.store.mend import mend
+from claimdagd.store.mend import NAMED_MAX, mend
 from claimdagd.store.replay import UNREADABLE, Recovered, named_format, remember, with_status
 from claimdagd.store.snapshot import SNAPSHOT, decode_footer, decode_header, decode_node, decode_remembered
 
 #: How far ids, generations and entry numbers jump, besides one for every LOST_BYTES that did not verify.
 MARGIN = 1_000_000
 LOST_BYTES = 64
-#: How many lines are named in a note before the rest is counted.
-NAMED_MAX = 20
 
 
 @dataclass(slots=True)
