@@ -12,8 +12,8 @@ from typing import Any
 FORMATS = ("json", "yaml", "toml")
 _ENDINGS = {"json": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml"}
 #: Fields that go to the daemon as they are.
-_PLAIN = frozenset({"ref", "kind", "status", "role", "summary", "cost", "priority", "needs", "max_attempts"})
-_FIELDS = _PLAIN | {"parent", "deps", "after", "after_any", "children"}
+_PLAIN = ("ref", "kind", "status", "role", "summary", "cost", "priority", "needs", "max_attempts")
+_FIELDS = frozenset((*_PLAIN, "parent", "deps", "after", "after_any", "children"))
 _TOP = frozenset({"nodes", "capacities"})
 
 
@@ -215,7 +215,7 @@ def _are_needs(value: object) -> bool:
 
 #: What each plain field must look like, and how that is said. Ranges and spellings are the daemon's to judge.
 _FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "ref": (lambda value: isinstance(value, (str, int)) and not isinstance(value, bool), "a name"),
+    "ref": (lambda value: isinstance(value, (str, int)) and not isinstance(value, bool) and value != "", "a name"),
     "kind": (_is_text, "a word"),
     "status": (_is_text, "a word"),
     "role": (_is_text, "a word"),

@@ -26,8 +26,8 @@ def _picture(args: argparse.Namespace, session: Session) -> Picture:
     top = optional_node_of(args, session)
     if top is None:
         return Picture(session.ask("list", all=args.all or None)["nodes"])
-    below = session.ask("list", under=top, all=True)["nodes"]
-    return Picture({view["id"]: view for view in (session.ask("get", id=top), *below)}.values())
+    views = [session.ask("get", id=top), *session.ask("list", under=top, all=True)["nodes"]]
+    return Picture({view["id"]: view for view in views}.values())
 
 
 def _options(parser: Parser) -> None:
