@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from claimdagd.core.vertex import EDGE_ANY, EDGE_OWN, Vertex
+from claimdagd.core.vertex import EDGE_ANY, EDGE_OWN, Line, Vertex
 from claimdagd.model import LIVE, TERMINAL, Status
 
 if TYPE_CHECKING:
@@ -18,25 +18,21 @@ if TYPE_CHECKING:
 
 
 def suspicious(graph: Graph) -> bool:
-    """Whether a deadlock is possible at all: ready work below held units is set aside for want of others."""
-    for lines in graph.lines.aside.values():
-        for line in lines:
-            a = line.under
-            while a is not None:
-                if a.rec.grants:
-                    return True
-                a = a.needy
-    return False
+    """Whether a deadlock is possible at all: ready work lacks units, and some are held for subtrees, by no live claim."""
+    graph.lines.refresh()
+    if not any(map(graph.lines.lacks_something, graph.lines.lines.values())):
+        return False
+    holders = [v for pool in graph.pools.pools.values() for v in pool.holders]
+    return any(not graph.is_live(v) for v in holders)
 
 
 def find_deadlocks(graph: Graph) -> list[dict[str, Any]]:
     """Every deadlock: {subtrees: ids of holders, resources: names, nodes: ids of work that waits for ever, text}."""
     graph.lines.refresh()
-    # Everything is followed on paper: which ends come, and which units are free by then.
     optimist = _Optimist(graph)
     optimist.run()
     waiting = optimist.waiting()
-    return _name(graph, optimist, waiting) if waiting else []
+    return _name(optimist, waiting) if waiting else []
 
 
 class _Optimist:
@@ -88,17 +84,19 @@ class _Optimist:
             x = x.gate
         return True
 
-    def lacking(self, v: Vertex) -> list[str]:
-        """Resources that `v` lacks even so."""
+    def lacking(self, v: Vertex) -> dict[str, list[Vertex]]:
+        """Resources that `v` lacks even so, each with those that hold units of it and never end."""
         pools = self.graph.pools
-        found = []
+        found: dict[str, list[Vertex]] = {}
         for _, grants in pools.plan(v):
             for g in grants:
                 if g.lender is not None:
-                    if (g.lender, g.resource) in pools.loans and (g.lender, g.resource) not in self.loans_over:
-                        found.append(g.resource)
+                    key = (g.lender, g.resource)
+                    if key in pools.loans and key not in self.loans_over:
+                        found[g.resource] = [pools.loans[key]]
                 elif pools.free(g.resource) + self.given_back.get(g.resource, 0) < g.units:
-                    found.append(g.resource)
+                    pool = pools.pools.get(g.resource)
+                    found[g.resource] = [h for h in pool.holders if h not in self.over] if pool is not None else []
         return found
 
     def _own_ends(self, v: Vertex) -> bool:
@@ -113,71 +111,78 @@ class _Optimist:
             return True
         return all(c.rec.status in TERMINAL or c in self.over for c in v.children or ())
 
-    def waiting(self) -> list[tuple[Vertex, list[str]]]:
-        """Work that nothing but units keeps back, and which."""
-        found = []
+    def waiting(self) -> dict[Vertex, dict[str, list[Vertex]]]:
+        """Work that nothing but units keeps back: which, and who holds them."""
+        found = {}
         for v in self.unfinished:
             if not v.group and v not in self.own_over and self.met(v):
                 lacking = self.lacking(v)
                 if lacking:
-                    found.append((v, lacking))
+                    found[v] = lacking
         return found
 
+    def stuck_on(self, h: Vertex, waiting: dict[Vertex, dict[str, list[Vertex]]]) -> list[Vertex]:
+        """The waiting work that keeps `h` from ever ending: below it, and where that leads by its deps."""
+        seen = {h: None}
+        stack = [h]
+        while stack:
+            v = stack.pop()
+            after: list[Vertex] = list(v.children or ())
+            if v not in waiting and v not in self.own_over:
+                x: Vertex | None = v
+                while x is not None:
+                    after.extend(t for t in x.dep_on if t is not None)
+                    x = x.gate
+            for n in after:
+                if n not in seen and n.rec.status not in TERMINAL and n not in self.over:
+                    seen[n] = None
+                    stack.append(n)
+        return [v for v in seen if v in waiting]
 
-def _holders(optimist: _Optimist, resource: str) -> list[Vertex]:
-    return [
-        v for v in optimist.unfinished if v not in optimist.over and any(g.resource == resource for g in v.rec.grants)
-    ]
 
-
-def _name(graph: Graph, optimist: _Optimist, waiting: list[tuple[Vertex, list[str]]]) -> list[dict[str, Any]]:
+def _name(optimist: _Optimist, waiting: dict[Vertex, dict[str, list[Vertex]]]) -> list[dict[str, Any]]:
     """Gather what waits for each other into one deadlock; leave out what waits behind one without being part of it."""
-    holders_of = {r: _holders(optimist, r) for _, lacking in waiting for r in lacking}
-    # holder -> holders that work below it waits for
-    after: dict[Vertex, dict[Vertex, None]] = {}
-    for v, lacking in waiting:
-        above = [h for hs in holders_of.values() for h in hs if h is v or graph.is_ancestor(h, v)]
-        for h in above:
-            for r in lacking:
-                after.setdefault(h, {}).update(dict.fromkeys(k for k in holders_of[r] if k is not h))
+    holders = dict.fromkeys(h for lacking in waiting.values() for hs in lacking.values() for h in hs)
+    stuck_on = {h: optimist.stuck_on(h, waiting) for h in holders}
+    after = {h: {k for v in stuck_on[h] for hs in waiting[v].values() for k in hs} for h in holders}
     reach: dict[Vertex, set[Vertex]] = {}
-    for h in after:
+    for h in holders:
         seen: set[Vertex] = set()
         stack = list(after[h])
         while stack:
             k = stack.pop()
             if k not in seen:
                 seen.add(k)
-                stack.extend(after.get(k, ()))
+                stack.extend(after[k])
         reach[h] = seen
     found = []
     told: set[Vertex] = set()
-    for h in after:
+    for h in holders:
         if h in told or h not in reach[h]:
             continue
-        party = sorted(k for k in reach[h] if h in reach.get(k, ()))
+        party = sorted(k for k in reach[h] if h in reach[k])
         told.update(party)
-        held = {g.resource for k in party for g in k.rec.grants}
-        nodes = [
-            (v, [r for r in lacking if r in held])
-            for v, lacking in waiting
-            if any(k is v or graph.is_ancestor(k, v) for k in party)
-        ]
-        nodes = [(v, rs) for v, rs in nodes if rs]
-        resources = sorted({r for _, rs in nodes for r in rs})
-        text = "deadlock: " + "; ".join(
-            [
-                f"{k.rec.id} holds {', '.join(sorted({g.resource for g in k.rec.grants} & set(resources)))}"
-                for k in party
-            ]
-            + [f"{v.rec.id} waits for {', '.join(rs)}" for v, rs in nodes]
-        )
-        found.append(
-            {
-                "subtrees": [k.rec.id for k in party],
-                "resources": resources,
-                "nodes": [v.rec.id for v, _ in nodes],
-                "text": text,
-            }
-        )
+        found.append(_describe(party, waiting, stuck_on))
     return found
+
+
+def _describe(
+    party: list[Vertex], waiting: dict[Vertex, dict[str, list[Vertex]]], stuck_on: dict[Vertex, list[Vertex]]
+) -> dict[str, Any]:
+    lacks: dict[Vertex, list[str]] = {}
+    for h in party:
+        for v in stuck_on[h]:
+            wanted = [r for r, hs in waiting[v].items() if any(k in party for k in hs)]
+            if wanted:
+                lacks[v] = sorted(wanted)
+    resources = sorted({r for rs in lacks.values() for r in rs})
+    parts = [
+        f"{k.rec.id} holds {', '.join(sorted({g.resource for g in k.rec.grants} & set(resources)))}" for k in party
+    ]
+    parts += [f"{v.rec.id} waits for {', '.join(rs)}" for v, rs in sorted(lacks.items(), key=lambda item: item[0].num)]
+    return {
+        "subtrees": [k.rec.id for k in party],
+        "resources": resources,
+        "nodes": [v.rec.id for v in sorted(lacks)],
+        "text": f"deadlock: {'; '.join(parts)}",
+    }

@@ -5,7 +5,6 @@ Everything here goes through the choke point; whether a request is allowed is ch
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from claimdagd.core.graph import OPEN, Graph, replace
@@ -35,23 +34,23 @@ def check_error(verb: str, error: str | None) -> None:
 class Cascade:
     """One ending and all that follows from it: what waits on it, what stands under it, what it decides above.
 
-    `first` is the node whose ending began it, and becomes the cause of whatever is cancelled. Followed from a queue,
+    `first` is the node whose ending began it, and becomes the cause of whatever is cancelled. Followed from a list,
     never by recursion: a chain may be as long as the graph.
     """
 
     def __init__(self, graph: Graph, first: Vertex) -> None:
         self._graph = graph
         self._first = first
-        self._ended: deque[Vertex] = deque()
-        self._waiting: deque[Vertex] = deque()
+        self._ended: list[Vertex] = []
+        self._waiting: list[Vertex] = []
 
     def run(self) -> None:
         """Follow it to its end."""
         while self._ended or self._waiting:
             if self._waiting:
-                self._cancel_waiting(self._waiting.popleft())
+                self._cancel_waiting(self._waiting.pop())
             else:
-                self._end(self._ended.popleft())
+                self._end(self._ended.pop())
 
     def end_own(
         self, v: Vertex, outcome: Outcome, *, error: str | None = None, summary: str | None = None, moved: int = 0

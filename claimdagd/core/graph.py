@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappush
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -36,7 +36,26 @@ ACTIVE: Final = frozenset({Status.CLAIMED, RUNNING, COMPLETING})
 OWN_OVER: Final = frozenset({COMPLETING, *TERMINAL})
 _same_lease: Final = Lease(0.0, 0.0, 0.0)
 
+# What a status means to the indexes, as bits, so that a transition is one exclusive or.
+_F_READY, _F_ACTIVE, _F_STARTED, _F_OVER, _F_OWN_OVER, _F_ASKING = 1, 2, 4, 8, 16, 32
+_FLAGS: Final = {
+    status: _F_READY * (status is READY)
+    | _F_ACTIVE * (status in ACTIVE)
+    | _F_STARTED * (status in STARTED)
+    | _F_OVER * (status in TERMINAL)
+    | _F_OWN_OVER * (status in OWN_OVER)
+    | _F_ASKING * (status in (TODO, READY))
+    for status in Status
+}
+#: Flags of a node that is not there: over, in that nobody counts it.
+_ABSENT: Final = _F_OVER
+
 replace = msgspec.structs.replace
+
+
+#: One step of a mutation: the vertex, its record and lease before, and whether the change is derived. No vertex: the
+#: capacity of the resource named, with the units configured before.
+Step: TypeAlias = "tuple[Vertex | None, Node | str | None, Lease | int | None, bool]"
 
 
 class Mutation:
@@ -44,8 +63,9 @@ class Mutation:
 
     __slots__ = ("capacity", "ended", "flips", "gone", "log", "made_ready", "nodes", "number_before")
 
-    def __init__(self, log: list[tuple[Vertex | None, Node | str | None, Lease | int | None, bool]]) -> None:
+    def __init__(self, log: list[Step], number_before: int) -> None:
         self.log = log
+        self.number_before = number_before
         #: Vertices whose record changed in itself, in the order of first change.
         self.nodes: list[Vertex] = []
         #: Derived changes of status of other nodes: status to ids.
@@ -56,7 +76,6 @@ class Mutation:
         self.made_ready: list[str] = []
         #: Nodes that this mutation made terminal.
         self.ended: list[Vertex] = []
-        self.number_before = 0
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.flips or self.gone or self.capacity is not None)
@@ -93,7 +112,7 @@ class Graph:
         self.lines = Lines(self)
         self.now = 0.0
         self.wall = 0.0
-        self._log: list[tuple[Vertex | None, Node | str | None, Lease | int | None, bool]] = []
+        self._log: list[Step] = []
         self._touched: deque[Vertex] = deque()
         self._number_before = 1
 
@@ -111,8 +130,12 @@ class Graph:
             self.settle()
         log = self._log
         self._log = []
-        mutation = Mutation(log)
-        mutation.number_before = self._number_before
+        mutation = Mutation(log, self._number_before)
+        if len(log) == 1:
+            v, old, _, derived = log[0]
+            if v is not None:
+                self._sum_up(mutation, v, old, not derived)  # type: ignore[arg-type]
+                return mutation
         first: dict[Vertex, Node | None] = {}
         own: set[Vertex] = set()
         for v, old, _, derived in log:
@@ -126,22 +149,25 @@ class Graph:
             if not derived:
                 own.add(v)
         for v, before in first.items():
-            rec = v.rec
-            if rec.id not in self.vertices:
-                if before is not None:
-                    mutation.gone.append(rec.id)
-                continue
-            was = before.status if before is not None else None
-            status = rec.status
-            if v in own:
-                mutation.nodes.append(v)
-                if status in TERMINAL and was not in TERMINAL:
-                    mutation.ended.append(v)
-            elif status is not was:
-                mutation.flips.setdefault(status.value, []).append(rec.id)
-            if status is READY and was is not READY and not v.group:
-                mutation.made_ready.append(rec.id)
+            self._sum_up(mutation, v, before, v in own)
         return mutation
+
+    def _sum_up(self, mutation: Mutation, v: Vertex, before: Node | None, own: bool) -> None:
+        rec = v.rec
+        if not v.present:
+            if before is not None:
+                mutation.gone.append(rec.id)
+            return
+        was = before.status if before is not None else None
+        status = rec.status
+        if own:
+            mutation.nodes.append(v)
+            if status in TERMINAL and was not in TERMINAL:
+                mutation.ended.append(v)
+        elif status is not was:
+            mutation.flips.setdefault(status.value, []).append(rec.id)
+        if status is READY and was is not READY and not v.group:
+            mutation.made_ready.append(rec.id)
 
     def mark(self) -> int:
         """A place in the mutation under way, for `changed_since`."""
@@ -160,14 +186,13 @@ class Graph:
         """Take back a finished mutation; the latest is undone first."""
         self._unwind(mutation.log, mutation.number_before)
 
-    def _unwind(self, log: list[tuple[Vertex | None, Node | str | None, Lease | int | None, bool]], number: int) -> None:
+    def _unwind(self, log: list[Step], number: int) -> None:
         for v, old, lease, _ in reversed(log):
             if v is None:
                 assert isinstance(old, str)
                 self.pools.set_capacity(old, lease)  # type: ignore[arg-type]
             else:
-                present = v.rec if v.rec.id in self.vertices else None
-                self._apply(v, present, old, lease)  # type: ignore[arg-type]
+                self._apply(v, v.rec if v.present else None, old, lease)  # type: ignore[arg-type]
         self.next_number = number
         self.settle()
         self._log.clear()
@@ -216,7 +241,8 @@ class Graph:
             self._leave(v, old)
         else:
             v.rec = new
-            if old.parent != new.parent:
+            # A replaced record shares what did not change, so identity rules most of it out.
+            if old.parent is not new.parent and old.parent != new.parent:
                 self._move(v, new)
             if old.deps is not new.deps and old.deps != new.deps:
                 self._unlink_deps(v, old)
@@ -225,16 +251,16 @@ class Graph:
                 self._turn(v, old, new)
             if old.needs is not new.needs and old.needs != new.needs:
                 self._renew_needs(v)
-            if old.cost != new.cost or old.priority != new.priority:
+            if old.cost is not new.cost or old.priority is not new.priority:
                 self.levels.seed(v)
             if old.role is not new.role and v.line is not None:
                 self.lines.remove(v, old.role)
                 self.lines.add(v)
             if old.grants is not new.grants:
                 self.pools.move_grants(v, old.grants, new.grants)
-            if old.cause != new.cause:
+            if old.cause is not new.cause:
                 self._file_cause(v, old.cause, new.cause)
-            if old.assignee != new.assignee:
+            if old.assignee is not new.assignee:
                 self._seat(v, old.assignee, new.assignee)
             self._follow_status(v, old, new)
         if lease is None:
@@ -244,6 +270,7 @@ class Graph:
 
     def _enter(self, v: Vertex, rec: Node) -> None:
         v.rec = rec
+        v.present = True
         self.vertices[rec.id] = v
         v.group = rec.kind in GROUPS
         parent = self.vertices[rec.parent] if rec.parent is not None else None
@@ -262,12 +289,16 @@ class Graph:
         if rec.assignee is not None:
             self._seat(v, None, rec.assignee)
         self._count(v, rec.status, 1)
-        self._on_status(v, None, rec.status, rec)
+        self._on_status(v, _ABSENT, _FLAGS[rec.status], rec)
+        if v.group and v.started_children:
+            self._count_started(v.parent, 1)
         self.levels.seed(v)
         self._touched.append(v)
 
     def _leave(self, v: Vertex, rec: Node) -> None:
-        self._on_status(v, rec.status, None, rec)
+        if v.group and v.started_children:
+            self._count_started(v.parent, -1)
+        self._on_status(v, _FLAGS[rec.status], _ABSENT, rec)
         self._count(v, rec.status, -1)
         self._unlink_deps(v, rec)
         v.unmet = 0
@@ -281,6 +312,7 @@ class Graph:
             x.unmet -= not self.meets(rec, edge)
         if v.parent is not None:
             self._detach(v)
+        v.present = False
         del self.vertices[rec.id]
         self.levels.forget(v)
 
@@ -511,45 +543,48 @@ class Graph:
     def _follow_status(self, v: Vertex, old: Node, new: Node) -> None:
         was, status = old.status, new.status
         if was is not status:
-            self._count(v, was, -1)
-            self._count(v, status, 1)
-            self._on_status(v, was, status, new)
-            if status in OPEN:
+            counts = self.counts
+            counts[was] -= 1
+            counts[status] += 1
+            if not v.group:
+                work = self.work
+                work[was] -= 1
+                work[status] += 1
+            flags = _FLAGS[status]
+            changed = _FLAGS[was] ^ flags
+            if changed:
+                self._on_status(v, flags ^ changed, flags, new)
+            if (changed & flags & _F_ASKING) or status is BLOCKED:
                 self._touched.append(v)
-        if v.dependents and (was is not status or old.outcome is not new.outcome):
+        elif old.outcome is new.outcome and old.archived is new.archived:
+            return
+        if v.dependents:
             meets = self.meets
             for x, edge in v.dependents.items():
                 met = meets(new, edge)
                 if met is not meets(old, edge):
                     x.unmet += -1 if met else 1
                     self._touched.append(x)
-        if status in TERMINAL and v.parent is None and (was is not status or old.archived is not new.archived):
+        if status in TERMINAL and v.parent is None:
             heappush(self.finished, (not new.archived, new.finished_at or 0.0, v.num, v))
 
-    def _on_status(self, v: Vertex, was: Status | None, status: Status | None, rec: Node) -> None:
-        """Indexes by status; `None` stands for not being there."""
+    def _on_status(self, v: Vertex, was: int, now: int, rec: Node) -> None:
+        """Indexes by status, from flags to flags."""
+        changed = was ^ now
         p = v.parent
         if not v.group:
-            if was is READY:
-                self.lines.remove(v, rec.role)
-            if status is READY:
-                self.lines.add(v)
-            active = (status in ACTIVE) - (was in ACTIVE)
-            if active:
-                self._count_active(v.needy, active)
-        over_was = was in TERMINAL or was is None
-        over_now = status in TERMINAL or status is None
-        if p is not None:
-            if over_was is not over_now:
-                p.open_children += 1 if over_was else -1
-            if not v.group:
-                started_was = v.started_children > 0 or was in STARTED
-                started_now = v.started_children > 0 or status in STARTED
-                if started_was is not started_now:
-                    self._count_started(p, 1 if started_now else -1)
-            elif (was is None or status is None) and v.started_children:
-                self._count_started(p, 1 if was is None else -1)
-        if (was in OWN_OVER) is not (status in OWN_OVER) or over_was is not over_now:
+            if changed & _F_READY:
+                if now & _F_READY:
+                    self.lines.add(v)
+                else:
+                    self.lines.remove(v, rec.role)
+            if changed & _F_ACTIVE and v.needy is not None:
+                self._count_active(v.needy, 1 if now & _F_ACTIVE else -1)
+            if changed & _F_STARTED and p is not None and not v.started_children:
+                self._count_started(p, 1 if now & _F_STARTED else -1)
+        if changed & _F_OVER and p is not None:
+            p.open_children += -1 if now & _F_OVER else 1
+        if changed & (_F_OVER | _F_OWN_OVER):
             self.levels.turn(v)
 
     # ------------------------------------------------------------------------------------------- derived statuses
@@ -560,7 +595,7 @@ class Graph:
         while touched:
             v = touched.popleft()
             rec = v.rec
-            if rec.id not in self.vertices:
+            if not v.present:
                 continue
             if v.group:
                 self._settle_group(v)

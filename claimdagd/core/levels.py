@@ -141,7 +141,8 @@ class Levels:
             if t is None or t.rec.status in TERMINAL:
                 continue
             if v.own_deps is not None and t in v.own_deps:
-                if start + self._own_cost(t) > t.tail_start or start_p > t.prio_start:
+                waits = t.rec.status not in _OWN_OVER
+                if waits and (start + self._own_cost(t) > t.tail_start or start_p > t.prio_start):
                     self._enqueue(t, _FULL)
             elif start > t.tail_end or start_p > t.prio_end:
                 self._lift_end(t, start, start_p)
@@ -180,13 +181,16 @@ class Levels:
             if p.prio_end > end_p:
                 end_p = p.prio_end
         own, own_p = 0.0, end_p
+        own_over = rec.status in _OWN_OVER
         if v.dependents:
             for x, edge in v.dependents.items():
                 if x.rec.status in _OWN_OVER:
                     continue
                 if edge & EDGE_OWN:
-                    own = max(own, x.tail_start)
-                    own_p = max(own_p, x.prio_start)
+                    # Once the own result is there nothing waits for it any more.
+                    if not own_over:
+                        own = max(own, x.tail_start)
+                        own_p = max(own_p, x.prio_start)
                 else:
                     if x.tail_start > end:
                         end = x.tail_start

@@ -158,6 +158,13 @@ class Lines:
         if entry is not None:
             heappush(self.fronts.setdefault(role, []), entry)
 
+    def lacks_something(self, line: Line) -> bool:
+        """Whether the nodes of `line` cannot run now."""
+        if line.blocked_on is not None:
+            return True
+        fronts = (self.front(line, role) for role in line.heaps)
+        return any(f is not None and self._graph.pools.lacks(f[3]) is not None for f in fronts)
+
     def reopen(self, key: Hashable) -> None:
         """Something of what lines set aside on `key` lack came back: they are looked at again."""
         lines = self.aside.pop(key, None)

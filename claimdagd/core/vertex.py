@@ -70,6 +70,7 @@ class Vertex:
         "own_deps",
         "parent",
         "passes",
+        "present",
         "prio_end",
         "prio_start",
         "queued",
@@ -85,6 +86,8 @@ class Vertex:
         self.num = num
         self.group = rec.kind in GROUPS
         self.lease: Lease | None = None
+        #: Whether the graph has it: false before it is added and once it is pruned.
+        self.present = False
         self.parent: Vertex | None = None
         self.children: dict[Vertex, None] | None = None
         #: Targets of rec.deps in the same order; null where the target was pruned.
