@@ -25,6 +25,8 @@ def encode_ok(rid: str | int | None, ok: bytes) -> bytes:
     """An answer's line; `rid` is echoed where the caller sent one."""
     if rid is None:
         return b'{"ok":%b}\n' % ok
+    if type(rid) is int:
+        return b'{"rid":%d,"ok":%b}\n' % (rid, ok)
     return b'{"rid":%b,"ok":%b}\n' % (_encode(rid), ok)
 
 

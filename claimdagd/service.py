@@ -8,6 +8,8 @@ the journal; what could not be written is undone before anybody is told.
 from __future__ import annotations
 
 import logging
+import math
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from heapq import heappop, heappush
@@ -169,11 +171,17 @@ class Service:
         self._not_before = self.started
         self._draining = False
         self._snapshotting = False
-        self._snapshot_wanted = False
         self._checkpoints: list[tuple[Session, wire.Checkpoint]] = []
         self._deadlocks: set[tuple[str, ...]] = set()
         self._deadlock_check: float | None = None
-        self._handlers: dict[type[wire.Request], Callable[[Session, Any], None]] = {
+        #: When the shell means to call `tick` next; it is woken for what is due before.
+        self._tick_at = 0.0
+        #: How large the journal may grow before a snapshot is worth while.
+        self._journal_limit = 0
+        self._snapshot_failed = False
+        self._limit_journal()
+        self._handlers: dict[type[wire.Request], Callable[[Session, Any], None]] = dict.fromkeys(REPLIES, self._mutate)
+        self._handlers |= {
             wire.Hello: self._hello,
             wire.Ping: self._ping,
             wire.Get: self._get,
@@ -229,7 +237,7 @@ class Service:
             graph.set_lease(v, msgspec.structs.replace(lease, deadline=min(lease.deadline, now + grace), conn=None))
         if session.held:
             session.held.clear()
-            self.on_wake()
+            self._call()
 
     @property
     def idle(self) -> bool:
@@ -274,11 +282,7 @@ class Service:
 
     def _ask(self, session: Session, r: wire.Request) -> None:
         try:
-            handler = self._handlers.get(type(r))
-            if handler is not None:
-                handler(session, r)
-            else:
-                self._mutate(session, r)  # type: ignore[arg-type]
+            self._handlers[type(r)](session, r)
         except Refusal as refusal:
             self._acts.append(Act(session, r, refused(r.rid, refusal)))
         except Exception:
@@ -299,7 +303,7 @@ class Service:
                 return
         if self._draining:
             raise Refusal(Code.SHUTTING_DOWN, f"{_op(r)}: shutting down: ask again when the daemon is back")
-        if self._lot.claims and isinstance(r, wire.Complete) and r.next is not None:
+        if self._lot.claims and type(r) is wire.Complete and r.next is not None:
             self._complete_then_next(session, r, r.next)
             return
         try:
@@ -319,21 +323,25 @@ class Service:
             if mutation:
                 graph.undo(mutation)
             raise
-        for v in (result.v, result.next):
-            if v is not None and v.lease is not None and v.lease.conn == session.conn:
-                self._bind(session, v)
+        v = result.v
+        if v is not None and v.lease is not None and v.lease.conn == session.conn:
+            self._bind(session, v)
+        v = result.next
+        if v is not None and v.lease is not None and v.lease.conn == session.conn:
+            self._bind(session, v)
         request: wire.Request = r if parked is None else parked.request
         act = Act(session, request, None)
         if mutation:
             act.mutation = mutation
             act.line = line
-            act.once = getattr(request, "once", None)
-            act.lost = self._lost(session, r, mutation)
+            act.once = request.once  # type: ignore[attr-defined]
+            if mutation.unseated:
+                act.lost = self._lost(session, r, mutation)
         if parked is not None and parked.waited:
             act.parked = parked
         self._acts.append(act)
         refusal = result.next_refusal
-        if refusal is not None and refusal.code in _NOTHING and isinstance(r, wire.Complete) and r.next and r.next.wait:
+        if refusal is not None and refusal.code in _NOTHING and type(r) is wire.Complete and r.next and r.next.wait:
             act.parks = self._park(session, r, _as_claim_next(r, r.next), ok)
         else:
             act.answer = encode_ok(request.rid, ok)
@@ -403,7 +411,7 @@ class Service:
         if v not in self._warned:
             self._warned[v] = warn
             heappush(self._warnings, (warn, v.num, v))
-            self.on_wake()
+            self._call()
 
     def _complete_then_next(self, session: Session, r: wire.Complete, next_: wire.Next) -> None:
         """Others were waiting before this one asks for a next node: they come first."""
@@ -446,7 +454,7 @@ class Service:
         parked = self._lot.make(session, r, claim, completed, self._deadline(claim))
         self._lot.park(parked)
         session.lots += 1
-        self.on_wake()
+        self._call()
         return parked
 
     def _wake(self) -> None:
@@ -607,9 +615,12 @@ class Service:
                     session.deliver(act.answer)
                 elif act.late is not None:
                     session.deliver(act.late())
-        if self.graph.deadlines:
-            self.on_wake()
-        self._consider_snapshot()
+        deadlines = self.graph.deadlines
+        if deadlines and deadlines[0][0] < self._tick_at:
+            self._call()
+        if self.store.journal_bytes > self._journal_limit and not self._snapshotting:
+            self._journal_limit = sys.maxsize
+            self.on_snapshot()
         if self.config.check:
             from claimdagd.core.invariants import check
 
@@ -637,7 +648,7 @@ class Service:
                 self._answer_waiter(waiter)
         if self._deadlock_check is None and self.graph.lines.lines:
             self._deadlock_check = self.clock.now() + 1.0
-            self.on_wake()
+            self._call()
 
     def _is_over(self, node_id: str) -> bool:
         v = self.graph.vertices.get(node_id)
@@ -665,15 +676,10 @@ class Service:
             found.append((v, lease.conn, event))
         return found
 
-    def _consider_snapshot(self) -> None:
+    def _limit_journal(self) -> None:
         store = self.store
-        if (
-            not self._snapshot_wanted
-            and not self._snapshotting
-            and store.journal_bytes > max(JOURNAL_MIN_BYTES, JOURNAL_PER_SNAPSHOT * store.snapshot_bytes)
-        ):
-            self._snapshot_wanted = True
-            self.on_snapshot()
+        grown = max(JOURNAL_MIN_BYTES, JOURNAL_PER_SNAPSHOT * store.snapshot_bytes)
+        self._journal_limit = store.journal_bytes + grown if self._snapshot_failed else grown
 
     # ------------------------------------------------------------------------------------------------- what is due
 
@@ -681,7 +687,7 @@ class Service:
         """The daemon did not run for a while: nobody is reclaimed before a grace in which to speak."""
         self.lags += 1
         self._not_before = now + max(self.config.grace_s, 1.0)
-        self.on_wake()
+        self._call()
 
     def tick(self) -> float | None:
         """Do what is due; returns the monotonic time of the next due work, or None."""
@@ -701,7 +707,13 @@ class Service:
         self._commit()
         leases = self._next_due() if retry is None else retry
         times = [t for t in (leases, self._lot.next_due(), self._deadlock_check) if t is not None]
-        return min(times) if times else None
+        self._tick_at = min(times, default=math.inf)
+        return self._tick_at if times else None
+
+    def _call(self) -> None:
+        """Something may be due earlier than the shell means to look."""
+        self._tick_at = 0.0
+        self.on_wake()
 
     def _next_due(self) -> float | None:
         deadline = claims.next_deadline(self.graph)
@@ -774,7 +786,6 @@ class Service:
     def snapshot(self) -> Generator[Any, None, None]:
         """Write a snapshot in slices; the caller gives the loop a turn between them."""
         graph, store = self.graph, self.store
-        self._snapshot_wanted = False
         self._snapshotting = True
         asked, self._checkpoints = self._checkpoints, []
         seq = store.seq
@@ -786,17 +797,20 @@ class Service:
                 head, [v.rec for v in graph.vertices.values()], list(self._once.items())
             )
         except StorageError as exc:
+            self._snapshot_failed = True
             for session, r in asked:
                 session.lots -= 1
                 refusal = Refusal(Code.STORAGE, f"checkpoint: no snapshot was written ({exc}); the journal stands")
                 self._acts.append(Act(session, r, refused(r.rid, refusal)))
             raise
         else:
+            self._snapshot_failed = False
             for session, r in asked:
                 session.lots -= 1
                 self._answer(session, r, _encode({"seq": seq, "bytes": size}))
         finally:
             self._snapshotting = False
+            self._limit_journal()
             self._commit()
 
     # --------------------------------------------------------------------------------------------------- questions
@@ -888,7 +902,7 @@ class Service:
             return
         self._lot.wait(waiter)
         session.lots += 1
-        self.on_wake()
+        self._call()
 
     def _answer_waiter(self, waiter: Waiter) -> None:
         waiter.session.lots -= 1
@@ -933,7 +947,6 @@ class Service:
     def _checkpoint(self, session: Session, r: wire.Checkpoint) -> None:
         self._checkpoints.append((session, r))
         session.lots += 1
-        self._snapshot_wanted = True
         self.on_snapshot()
 
     def _shutdown(self, session: Session, r: wire.Shutdown) -> None:
@@ -951,6 +964,7 @@ class Service:
         return refused(None, refusal)
 
 
+_OPS: Final = {cls: op for op, cls in wire.REQUEST_TYPES.items()}
 _NOTHING: Final = frozenset({Code.NOTHING_RUNNABLE, Code.NOTHING_PENDING})
 _LOST: Final[dict[type[wire.Request], str]] = {
     wire.Cancel: "cancelled",
@@ -965,7 +979,7 @@ def _nothing() -> None:
 
 
 def _op(r: wire.Request) -> str:
-    return str(r.__struct_config__.tag)
+    return _OPS[type(r)]
 
 
 def _nodes(views: Iterable[bytes]) -> bytes:

@@ -299,7 +299,8 @@ def complete(graph: Graph, r: Complete) -> Completion:
     verb = "complete"
     v = find(graph, verb, r.id)
     rec = v.rec
-    check_gen(verb, v, r.gen)
+    if r.gen is not None:
+        check_gen(verb, v, r.gen)
     status = r.status
     if r.error is not None:
         if status is Outcome.DONE:
@@ -329,7 +330,8 @@ def complete(graph: Graph, r: Complete) -> Completion:
 def remember_completion(graph: Graph, node_id: str, ready: tuple[str, ...]) -> None:
     """Keep what the first answer said, for a caller that lost it."""
     completions = graph.completions
-    completions.pop(node_id, None)
+    if completions:
+        completions.pop(node_id, None)
     if ready:
         completions[node_id] = ready
         if len(completions) > _COMPLETIONS_KEPT:

@@ -61,7 +61,7 @@ Step: TypeAlias = "tuple[Vertex | None, Node | str | None, Lease | int | None, b
 class Mutation:
     """What one accepted request changed, and how to take it back."""
 
-    __slots__ = ("capacity", "ended", "flips", "gone", "log", "made_ready", "nodes", "number_before")
+    __slots__ = ("capacity", "ended", "flips", "gone", "log", "made_ready", "nodes", "number_before", "unseated")
 
     def __init__(self, log: list[Step], number_before: int) -> None:
         self.log = log
@@ -76,6 +76,8 @@ class Mutation:
         self.made_ready: list[str] = []
         #: Nodes that this mutation made terminal.
         self.ended: list[Vertex] = []
+        #: Whether it moved a lease that belongs to a connection.
+        self.unseated = False
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.flips or self.gone or self.capacity is not None)
@@ -132,18 +134,22 @@ class Graph:
         self._log = []
         mutation = Mutation(log, self._number_before)
         if len(log) == 1:
-            v, old, _, derived = log[0]
+            v, old, lease, derived = log[0]
             if v is not None:
+                if lease is not None and lease.conn is not None:  # type: ignore[union-attr]
+                    mutation.unseated = True
                 self._sum_up(mutation, v, old, not derived)  # type: ignore[arg-type]
                 return mutation
         first: dict[Vertex, Node | None] = {}
         own: set[Vertex] = set()
-        for v, old, _, derived in log:
+        for v, old, lease, derived in log:
             if v is None:
                 assert isinstance(old, str)
                 mutation.capacity = mutation.capacity or {}
                 mutation.capacity[old] = self.pools.capacity(old)
                 continue
+            if lease is not None and lease.conn is not None:  # type: ignore[union-attr]
+                mutation.unseated = True
             if v not in first:
                 first[v] = old  # type: ignore[assignment]
             if not derived:

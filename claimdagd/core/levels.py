@@ -26,7 +26,8 @@ class Levels:
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, Vertex]] = []
-        self._due: dict[Vertex, int] = {}
+        #: What is to be brought up to date; nothing is where this is empty.
+        self.due: dict[Vertex, int] = {}
         #: Ready nodes whose place in the order may have changed.
         self.moved: dict[Vertex, None] = {}
 
@@ -51,11 +52,11 @@ class Levels:
 
     def forget(self, v: Vertex) -> None:
         """`v` is gone."""
-        self._due.pop(v, None)
+        self.due.pop(v, None)
         self.moved.pop(v, None)
 
     def _enqueue(self, v: Vertex, how: int) -> None:
-        due = self._due
+        due = self.due
         known = due.get(v)
         if known is None:
             due[v] = how
@@ -65,7 +66,7 @@ class Levels:
 
     def settle(self, budget: int | None = None) -> None:
         """Bring the levels up to date, or a part of them where `budget` (nodes) runs out first."""
-        heap, due = self._heap, self._due
+        heap, due = self._heap, self.due
         met = 0
         expected = 64 + 16 * len(heap)
         seen: set[Vertex] = set()
@@ -207,7 +208,7 @@ class Levels:
 
     def _all(self) -> None:
         """Compute every level that hangs on what is due, each moment after those that wait on it."""
-        due, self._due, self._heap = self._due, {}, []
+        due, self.due, self._heap = self.due, {}, []
         order = _upstream(list(due))
         for v in order:
             if v.rec.status in TERMINAL:

@@ -27,6 +27,7 @@ class Lines:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._levels = graph.levels
         self._moved = graph.levels.moved
         #: Entries of the free line, and fronts of the lines with needs that are not set aside, by role.
         self.free: dict[Role, list[Entry]] = {}
@@ -65,7 +66,9 @@ class Lines:
 
     def refresh(self) -> None:
         """Put every ready node whose level or place may have changed where it belongs now."""
-        self._graph.levels.settle()
+        levels = self._levels
+        if levels.due:
+            levels.settle()
         moved = self._moved
         while moved:
             v = moved.popitem()[0]

@@ -5,7 +5,9 @@ This is how the service, the tests and a REPL drive the core. It must not know o
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from claimdagd.core import claims, edit, endings
 from claimdagd.core.graph import Graph, Mutation
@@ -33,7 +35,7 @@ from claimdagd.wire import (
 )
 
 
-class Result(NamedTuple):
+class Result(msgspec.Struct, gc=False):
     """What a request did: the node it is about, ids, and what `complete` adds."""
 
     v: Vertex | None = None
@@ -65,7 +67,7 @@ def perform(
         if result.next is not None:
             ready = (*ready, *_taken_again(graph, mutation, result.next))
         claims.remember_completion(graph, r.id, ready)
-        result = result._replace(ready=ready)
+        result.ready = ready
     return result, mutation
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from claimdagd.core.vertex import Vertex
 
 _encode = msgspec.json.Encoder().encode
+_NOT_HELD = b'null,"expires_in":null'
 _NOTHING_WAITED_ON = b'{"deps":[],"resources":[]}'
 
 
@@ -56,13 +57,15 @@ def encode_view(graph: Graph, v: Vertex, runnable: bool | None = None) -> bytes:
 
 def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = None) -> bytes:
     """The view, where the record's own JSON is at hand already."""
-    graph.levels.settle()
+    if graph.levels.due:
+        graph.levels.settle()
     lease = v.lease
     status = v.rec.status
     if lease is not None:
-        held = b',"quiet":%.3f,"expires_in":%.3f' % (graph.now - lease.spoke, lease.deadline - graph.now)
+        now = graph.now
+        held = b"%.3f,\"expires_in\":%.3f" % (now - lease.spoke, lease.deadline - now)
     else:
-        held = b',"quiet":null,"expires_in":null'
+        held = _NOT_HELD
     waits = (
         _encode(waiting_on(graph, v))
         if v.unmet
@@ -72,7 +75,7 @@ def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = N
         else _NOTHING_WAITED_ON
     )
     run = b"" if runnable is None else b',"runnable":true' if runnable else b',"runnable":false'
-    return b'%b,"depth":%b%b,"waiting_on":%b%b}' % (encoded[:-1], _encode(depth(v)), held, waits, run)
+    return b'%b,"depth":%a,"quiet":%b,"waiting_on":%b%b}' % (encoded[:-1], depth(v), held, waits, run)
 
 
 def listed(graph: Graph, r: List) -> list[Vertex]:
