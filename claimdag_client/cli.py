@@ -136,10 +136,9 @@ def _run_command(verb: str, module: str, arguments: list[str], place: Place) -> 
     from claimdag_client.verbs.command import Command, Failed, Session, UsageError
 
     command: Command = import_module(module).VERBS[verb]
-    parser = command.parser(verb)
     session = Session(verb, place)
     try:
-        args = parser.parse_intermixed_args(arguments)
+        args = command.read(verb, arguments)
         place.socket_path = getattr(args, "socket", place.socket_path)
         place.directory = getattr(args, "dir", place.directory)
         place.start = place.start and command.starts and not getattr(args, "no_start", False)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 
 from claimdag_client.connection import Place
-from claimdag_client.verbs.command import Parser, UsageError, add_choice, add_lease, make_parser, seconds
+from claimdag_client.verbs.command import UsageError
+from claimdag_client.verbs.options import Parser, add_choice, add_lease, make_parser, seconds
 from claimdag_client.warden import Warden
 
 TYPE_CHECKING = False

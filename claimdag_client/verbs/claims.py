@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from claimdag_client.render import clean
-from claimdag_client.verbs.command import (
-    DONE,
-    REFUSED,
-    Command,
+from claimdag_client.verbs.command import DONE, REFUSED, Command, Session, UsageError
+from claimdag_client.verbs.options import (
     Parser,
-    Session,
-    UsageError,
     add_actor,
     add_choice,
     add_gen,
@@ -17,7 +13,6 @@ from claimdag_client.verbs.command import (
     add_lease,
     add_node,
     add_once,
-    held_line,
     node_of,
     seconds,
 )
@@ -115,6 +110,11 @@ def _claim(args: argparse.Namespace, session: Session) -> int:
     return DONE
 
 
+def _held_line(ok: Mapping[str, Any]) -> str:
+    """What renew and running say: the generation, and when to speak again."""
+    return f"gen={ok['gen']} expires_in={ok['expires_in']:.0f}"
+
+
 def _held_options(parser: Parser) -> None:
     add_node(parser)
     add_actor(parser, "who holds it: anybody else is refused")
@@ -133,7 +133,7 @@ def _held(args: argparse.Namespace, session: Session) -> int:
     if args.json:
         session.say_json(ok)
     else:
-        session.say(held_line(ok))
+        session.say(_held_line(ok))
     return DONE
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from claimdag_client.connection import Unreachable
-from claimdag_client.verbs.command import DONE, REFUSED, Command, Parser, Session, add_json
+from claimdag_client.verbs.command import DONE, REFUSED, Command, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,35 +98,27 @@ def _shutdown(args: argparse.Namespace, session: Session) -> int:
     return DONE
 
 
-def _options(parser: Parser) -> None:
-    add_json(parser)
-
-
 VERBS = {
     "ping": Command(
-        _ping, _options, about="Ask whether the daemon answers; prints pong.", examples=["claimdag ping"]
+        _ping, about="Ask whether the daemon answers; prints pong.", examples=["claimdag ping"]
     ),
     "hello": Command(
         _hello,
-        _options,
         about="The daemon's version, protocol, process, graph and limits, and this client's version.",
         examples=["claimdag hello", "claimdag hello --json"],
     ),
     "stats": Command(
         _stats,
-        _options,
         about="The daemon's counts: nodes by status, live claims, connections, sizes, lags, deadlocks.",
         examples=["claimdag stats", "claimdag stats --json"],
     ),
     "checkpoint": Command(
         _checkpoint,
-        _options,
         about="Let the daemon write a snapshot now and start its journal anew.",
         examples=["claimdag checkpoint"],
     ),
     "shutdown": Command(
         _shutdown,
-        _options,
         about="Let the daemon leave: it answers what it was asked, and keeps its state for the next one.",
         examples=["claimdag shutdown", "claimdag stop"],
         starts=False,

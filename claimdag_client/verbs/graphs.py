@@ -5,15 +5,8 @@ from __future__ import annotations
 from claimdag_client.picture import Picture
 from claimdag_client.render import clean, cut, width
 from claimdag_client.render_node import coloured, remarks, sign, waits_for
-from claimdag_client.verbs.command import (
-    DONE,
-    Command,
-    Parser,
-    Session,
-    add_json,
-    add_node,
-    optional_node_of,
-)
+from claimdag_client.verbs.command import DONE, Command, Session
+from claimdag_client.verbs.options import Parser, add_json, add_node, optional_node_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

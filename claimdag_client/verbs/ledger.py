@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from claimdag_client.render import clean, clock, cut, some
-from claimdag_client.verbs.command import (
-    DONE,
-    Command,
-    Parser,
-    Session,
-    UsageError,
-    add_json,
-    add_node,
-    optional_node_of,
-)
+from claimdag_client.verbs.command import DONE, Command, Session, UsageError
+from claimdag_client.verbs.options import Parser, add_json, add_node, optional_node_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

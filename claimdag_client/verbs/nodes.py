@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from claimdag_client.render import clean
-from claimdag_client.verbs.command import (
-    DONE,
+from claimdag_client.verbs.command import DONE, Command, Failed, Session, UsageError
+from claimdag_client.verbs.options import (
     ROLES,
-    Command,
-    Failed,
     Parser,
-    Session,
-    UsageError,
     add_actor,
     add_json,
     add_node,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from claimdag_client.render import clean, cut, duration, pad, size_of_terminal, some
 from claimdag_client.render_node import GROUPS, LIVE, sign, waits_for
-from claimdag_client.verbs.command import DONE, Command, Parser, Session, add_json
+from claimdag_client.verbs.command import DONE, Command, Session
+from claimdag_client.verbs.options import Parser, add_json
 from claimdag_client.verbs.refusals import deadlock_text
 from claimdag_client.verbs.resources import resource_lines
 

@@ -8,16 +8,8 @@ import time
 from claimdag_client import beads, plan
 from claimdag_client.connection import Refused, encode
 from claimdag_client.render import clean
-from claimdag_client.verbs.command import (
-    DONE,
-    Command,
-    Failed,
-    Parser,
-    Session,
-    add_actor,
-    add_json,
-    add_once,
-)
+from claimdag_client.verbs.command import DONE, Command, Failed, Session
+from claimdag_client.verbs.options import Parser, add_actor, add_json, add_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from claimdag_client.render import clean, number, some
-from claimdag_client.verbs.command import DONE, Command, Parser, Session, UsageError, add_actor, add_json, add_once
+from claimdag_client.verbs.command import DONE, Command, Session, UsageError
+from claimdag_client.verbs.options import Parser, add_actor, add_json, add_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ def resource_lines(resources: Iterable[Mapping[str, Any]]) -> Iterable[str]:
         if waiting := resource.get("waiting"):
             line += f"; awaited by {some(waiting)}"
         yield line
-
-
-def _resources_options(parser: Parser) -> None:
-    add_json(parser)
 
 
 def _resources(args: argparse.Namespace, session: Session) -> int:
@@ -64,7 +61,6 @@ def _capacity(args: argparse.Namespace, session: Session) -> int:
 VERBS = {
     "resources": Command(
         _resources,
-        _resources_options,
         about="Every resource: how many units there are, who uses them, who waits.",
         examples=["claimdag resources"],
     ),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from claimdag_client import service_units
 from claimdag_client.render import clean
-from claimdag_client.verbs.command import DONE, Command, Failed, Parser, Session
+from claimdag_client.verbs.command import DONE, Command, Failed, Session
+from claimdag_client.verbs.options import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
