@@ -55,7 +55,9 @@ def inside() -> None:
     """As pid 1 of the new namespace: a machine's /run, a user manager, and the story."""
     run("mount", "--make-rprivate", "/")
     run("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", "/run")
-    Path("/run/systemd/system").mkdir(parents=True)
+    # What says that systemd runs, and the place where it builds the sandboxes of services.
+    for name in ("system", "unit-root"):
+        Path("/run/systemd", name).mkdir(parents=True)
     RUNTIME.mkdir(parents=True, mode=0o700)
     HOME.mkdir()
     for name in [name for name in os.environ if name.startswith(("CLAIMDAG_", "XDG_", "DBUS_", "PYTEST_"))]:
