@@ -173,6 +173,11 @@ def size(count: float) -> str:
     return f"{count / 1024:.1f} GiB"
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A number of things: 1 node, 2 nodes."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
 def columns_of(rows: Iterable[Sequence[str]]) -> list[int]:
     """The width that each column of some rows needs."""
     widths: list[int] = []

@@ -114,7 +114,7 @@ VERBS = {
         _graph,
         _graph_options,
         about=(
-            "The order of the work, the critical path marked. As text: layer below layer, with rails from each node\n"
+            "The order of the work, the critical path marked. As text: layer below layer, with rails from each node "
             "to those that wait on it. As dot for Graphviz, or as mermaid for Markdown pages."
         ),
         examples=[

@@ -24,7 +24,14 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     """Told its width, argparse does not import shutil and all compressors for it, which it else does at each start."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=size_of_terminal()[0] - 2)
+        super().__init__(prog, width=min(size_of_terminal()[0], 120) - 2)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Lines of a description are wrapped, each on its own; examples, which are indented, are left whole."""
+        from textwrap import fill
+
+        lines = text.splitlines()
+        return "\n".join(line if line.startswith(" ") or len(line) <= width else fill(line, width) for line in lines)
 
 
 class Parser(argparse.ArgumentParser):

@@ -7,7 +7,7 @@ import time
 
 from claimdag_client import beads, plan
 from claimdag_client.connection import Refused, encode
-from claimdag_client.render import clean
+from claimdag_client.render import clean, counted
 from claimdag_client.verbs.command import DONE, Command, Failed, Session
 from claimdag_client.verbs.options import Parser, add_actor, add_json, add_once
 
@@ -70,7 +70,7 @@ def _submit_nodes(
             request[name] = getattr(args, name)
     line = encode(request)
     connection = session.connection
-    progress.doing = f"submitting {len(nodes)} nodes"
+    progress.doing = f"submitting {counted(len(nodes), 'node')}"
     connection.send_line(line)
     connection.settimeout(0.2)
     try:
@@ -152,7 +152,7 @@ def _say_nodes(nodes: Iterable[dict[str, Any]], args: argparse.Namespace, sessio
         if args.json:
             session.say_json(node)
     if not args.json:
-        session.say(f"{count} nodes would be created")
+        session.say(f"{counted(count, 'node')} would be created")
 
 
 # ------------------------------------------------------------------------------------------------------ import
@@ -180,9 +180,8 @@ def _import(args: argparse.Namespace, session: Session) -> int:
         session.note(clean(f"{args.file}: {fault}{without}"))
     _say_notes(export, args, session)
     if export.faults and not args.skip_bad:
-        count = len(export.faults)
         raise Failed(
-            f"{args.file}: {count} {'fault' if count == 1 else 'faults'}, nothing was created",
+            f"{args.file}: {counted(len(export.faults), 'fault')}, nothing was created",
             remedy="mend the export, or go on without what is faulty: --skip-bad",
         )
     nodes = export.nodes()
@@ -209,14 +208,15 @@ def _say_notes(export: beads.Export, args: argparse.Namespace, session: Session)
     for note in export.notes if args.verbose else ():
         session.note(clean(f"note: {args.file}: {note}"))
     if export.notes and not args.verbose:
-        counted = "; ".join(f"{count} {sort}" for sort, count in export.noted().items())
-        session.note(f"note: {clean(args.file)}: {counted} (--verbose: each by its line)")
+        sorts = "; ".join(f"{count} {sort}" for sort, count in export.noted().items())
+        session.note(f"note: {clean(args.file)}: {sorts} (--verbose: each by its line)")
 
 
 def _told(export: beads.Export, nodes: Sequence[dict[str, Any]], ids: Sequence[str]) -> str:
     groups = sum(node.get("kind", "task") != "task" for node in nodes)
     edges = sum(len(node.get("deps", ())) for node in nodes)
-    text = f"{len(ids)} nodes, {clean(ids[0])} to {clean(ids[-1])}: {groups} groups, {edges} dependencies"
+    text = f"{counted(len(ids), 'node')}, {clean(ids[0])} to {clean(ids[-1])}: "
+    text += f"{counted(groups, 'group')}, {counted(edges, 'dependency', 'dependencies')}"
     left_out = export.left_out()
     if left_out:
         text += "; left out: " + ", ".join(f"{count} {clean(reason)}" for reason, count in left_out.items())
@@ -234,10 +234,10 @@ VERBS = {
         _import,
         _import_options,
         about=(
-            "Create nodes from an issue tracker's export, all of them or none: epics become goals, blocks an\n"
-            "order, parent-child the parent, estimated minutes the cost, priorities 0 to 4 become 20, 10, 0, -10\n"
-            "and -20. Open issues are taken; what is not taken counts as met. An epic with nothing to do under it\n"
-            "is work itself, a task. Every fault is reported by line before anything is created."
+            "Create nodes from an issue tracker's export, all of them or none: epics become goals, blocks an order, "
+            "parent-child the parent, estimated minutes the cost, priorities 0 to 4 become 20, 10, 0, -10 and -20. "
+            "Open issues are taken; what is not taken counts as met. An epic with nothing to do under it is work "
+            "itself, a task. Every fault is reported by line before anything is created."
         ),
         examples=[
             "claimdag import beads .beads/issues.jsonl",

@@ -136,6 +136,28 @@ def test_a_daemon_that_cannot_start_is_said_with_its_reason(claimdag: Claimdag, 
     assert claimdag("list", "--offline").status == 1
 
 
+def test_a_client_of_another_protocol_is_told_and_can_still_stop_the_daemon(
+    claimdag: Claimdag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both versions and the remedy, and the remedy works."""
+    claimdag("ping")
+    monkeypatch.setattr("claimdag_client.connection.PROTOCOL", 2)
+    ran = claimdag("list")
+    assert ran.status == 1
+    assert "speaks protocol 1, this client protocol 2" in ran.err
+    assert "claimdag shutdown" in ran.err
+    assert claimdag("shutdown").status == 0
+    monkeypatch.undo()
+
+
+def test_4000_nodes_in_one_line_are_taken(claimdag: Claimdag) -> None:
+    """A chain of goals and tasks as long as the daemon keeps."""
+    nodes = [{"ref": str(n), "summary": f"thing {n}", "after": [str(n - 1)] if n else []} for n in range(4000)]
+    ran = claimdag("submit", "-", text=json.dumps(nodes))
+    assert (ran.status, ran.out.count("\n")) == (0, 4000), ran.err
+    assert len(claimdag("ready", "--json").json) == 1
+
+
 def test_a_killed_daemon_is_followed_by_another_with_the_same_state(claimdag: Claimdag, short_dir: Path) -> None:
     """The next command starts it; before that the state can be read without one, and reading changes nothing."""
     created = claimdag("upsert", "--summary", "it stays", "--json").json[0]

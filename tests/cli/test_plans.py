@@ -129,7 +129,7 @@ def test_import_with_skip_bad_goes_on_without(cli: Cli, daemon: FakeDaemon, expo
     ran = cli("import", "beads", str(export_file), "--skip-bad", "--actor", "bob")
     assert ran.status == 0
     assert ran.out == (
-        "3 nodes, 7q2f-1 to 7q2f-3: 1 groups, 1 dependencies; left out: 1 closed, 1 of type agent\n"
+        "3 nodes, 7q2f-1 to 7q2f-3: 1 group, 1 dependency; left out: 1 closed, 1 of type agent\n"
     )
     assert "going on without the dependency" in ran.err
     (request,) = daemon.requests
@@ -140,6 +140,13 @@ def test_import_with_skip_bad_goes_on_without(cli: Cli, daemon: FakeDaemon, expo
     assert "note: " in verbose.err
     assert "line 5: p-5 is of type agent, which is not work" in verbose.err
     assert verbose.out == "3 nodes would be created\n"
+
+
+def test_import_reads_standard_input(cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the tracker's own command, through a pipe."""
+    daemon.answers["submit"] = accept
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(issue("p-1"))))
+    assert cli("import", "beads", "-").out == "1 node, 7q2f-1 to 7q2f-1: 0 groups, 0 dependencies\n"
 
 
 def test_import_of_the_daemons_refusal_names_the_line(cli: Cli, daemon: FakeDaemon, export_file: Path) -> None:
