@@ -466,8 +466,11 @@ class Graph:
             return
         by = 1 if was else -1
         self.work[old.status] += by
-        if v.line is not None:
-            self.lines.remove(v, old.role)
+        if old.status is READY:
+            if v.group:
+                self.lines.remove(v, old.role)
+            else:
+                self.lines.add(v)
         if v.children:
             for child in v.children:
                 self._refile_below(child)
