@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 from typing import Annotated
+from zlib import crc32
 
 import msgspec
 from msgspec import Meta, Raw
@@ -18,6 +19,7 @@ from claimdagd.store.lines import FORMAT, seal
 Tag = Annotated[str, Meta(pattern=r"^[0-9a-z]{4}\Z")]
 Count = Annotated[int, Meta(ge=0)]
 NULL = b"null"
+_NO_EXTRAS = b'"capacity":null,"once":null,"reply":null,'
 
 
 class JournalHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,6 +82,39 @@ def encode_entry(entry: Entry) -> bytes:
     if not isfinite(entry.at):
         raise ValueError(f"an entry at {entry.at} could not be read back")
     return seal(_encode(entry))
+
+
+def entry_line(
+    seq: int,
+    at: float,
+    op: str,
+    actor: str | None,
+    nodes: Sequence[bytes],
+    flips: dict[str, list[str]],
+    gone: Sequence[str],
+    capacity: dict[str, int] | None,
+    once: str | None,
+    reply: bytes | None,
+    next_number: int,
+) -> bytes:
+    """What encode_entry makes of the same fields, without an Entry: this is on the path of every request.
+
+    `nodes` and `reply` are JSON already; `at` is finite, `op` an op's name and `actor` a name, which need no escaping.
+    """
+    head = b'{"seq":%d,"at":%a,"op":"%b","actor":%b,"nodes":[%b],"flips":%b,"gone":%b,%b"next":%d' % (
+        seq,
+        at,
+        op.encode(),
+        b'"%b"' % actor.encode() if actor is not None else NULL,
+        b",".join(nodes),
+        _encode(flips) if flips else b"{}",
+        _encode(gone) if gone else b"[]",
+        _NO_EXTRAS
+        if capacity is None and once is None
+        else b'"capacity":%b,"once":%b,"reply":%b,' % (_encode(capacity), _encode(once), NULL if reply is None else reply),
+        next_number,
+    )
+    return b'%b,"crc":"%08x"}\n' % (head, crc32(head))
 
 
 def decode_entry(line: bytes) -> Record:

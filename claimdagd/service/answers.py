@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,14 @@ _encode = msgspec.json.Encoder().encode
 _loosely = msgspec.json.Decoder().decode
 
 Records = dict[Vertex, bytes]
+
+
+_OPS: Final = {cls: op for op, cls in wire.REQUEST_TYPES.items()}
+
+
+def op_of(r: wire.Request) -> str:
+    """The op that a request names."""
+    return _OPS[type(r)]
 
 
 def encode_ok(rid: str | int | None, ok: bytes) -> bytes:
@@ -133,6 +141,11 @@ def next_part(claim: bytes | None, refusal: Refusal | None) -> bytes:
     if refusal is None:
         return b',"next":null,"code":null,"next_error":null'
     return b',"next":null,"code":%b,"next_error":%b' % (_encode(refusal.code), error_of(refusal))
+
+
+def with_next(completed: bytes, claim: bytes | None, refusal: Refusal | None = None) -> bytes:
+    """A complete's reply whose `next` is known only now."""
+    return b"%b%b}" % (completed[: completed.rindex(b',"next":')], next_part(claim, refusal))
 
 
 def _completed(graph: Graph, _r: Any, result: Result, recs: Records) -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from claimdagd import wire
 
 if TYPE_CHECKING:
-    from claimdagd.service import Session
+    from claimdagd.service.sessions import Session
 
 
 class ParkedClaim:
@@ -175,8 +175,6 @@ class Lot:
         """Everything that is parked, taken out, in the order in which it came."""
         found: list[tuple[Session, wire.Request]] = [(p.session, p.request) for p in self.claims.values()]
         found += [(w.session, w.request) for w in self._waiters]
-        for session, _ in found:
-            session.lots -= 1
         self.claims.clear()
         self._waiters.clear()
         self._by_id.clear()

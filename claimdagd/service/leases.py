@@ -1,0 +1,144 @@
+"""Claims and the connections that they are bound to: warnings, losses, graces, and when the next lease is over.
+
+Keeps time by the `now` that it is given. Must not write the journal or hand a node back: it says when that is due.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final
+
+import msgspec
+
+from claimdagd import wire
+from claimdagd.core import claims
+from claimdagd.core.graph import Graph, Mutation
+from claimdagd.core.vertex import Vertex
+from claimdagd.service.answers import op_of
+from claimdagd.service.sessions import Session
+
+#: After a restart bound claims have at least this long to rebind, in seconds.
+REBIND_S: Final = 10.0
+#: A peer that could not be reached within this many seconds of a claim's answer never knew of the claim.
+UNHEARD_S: Final = 1.0
+
+_encode = msgspec.json.Encoder().encode
+_WHY: Final[dict[type[wire.Request], str]] = {
+    wire.Cancel: "cancelled",
+    wire.Reclaim: "reclaimed",
+    wire.Release: "released by another",
+    wire.Complete: "completed by another",
+}
+
+
+class Leases:
+    """Which connection holds what, and what is due for it."""
+
+    def __init__(self, graph: Graph, sessions: dict[int, Session], grace_s: float, now: float) -> None:
+        self._graph = graph
+        self._sessions = sessions
+        self._grace_s = grace_s
+        self._not_before = now
+        self._warnings: list[tuple[float, int, Vertex]] = []
+        self._warned: dict[Vertex, float] = {}
+        for v in graph.by_assignee.values():
+            lease = v.lease
+            if lease is not None and lease.bound:
+                deadline = now + max(grace_s, REBIND_S)
+                graph.set_lease(v, msgspec.structs.replace(lease, deadline=deadline, conn=None))
+
+    def bind(self, session: Session, v: Vertex) -> bool:
+        """`v` is held by `session`'s connection; whether something may be due earlier by that."""
+        session.held[v] = None
+        session.handed.append(v)
+        lease = v.lease
+        assert lease is not None
+        if v in self._warned:
+            return False
+        self._warned[v] = warn = lease.deadline - lease.lease_s / 5
+        heappush(self._warnings, (warn, v.num, v))
+        return True
+
+    def unbind(self, session: Session, now: float, undelivered: bool) -> None:
+        """The connection is gone: what it holds goes into its grace, or comes back at once if it never knew of it."""
+        for v in session.held:
+            lease = v.lease
+            if lease is None or lease.conn != session.conn:
+                continue
+            unheard = undelivered and v in session.handed and now - lease.spoke < UNHEARD_S
+            deadline = min(lease.deadline, now if unheard else now + self._grace_s)
+            self._graph.set_lease(v, msgspec.structs.replace(lease, deadline=deadline, conn=None))
+        session.held.clear()
+
+    def lost(
+        self, session: Session | None, r: wire.Request | None, mutation: Mutation
+    ) -> list[tuple[Vertex, int, bytes | None]]:
+        """Bound claims that a mutation ended: vertex, connection, and the event for it.
+
+        There is no event where it was the holder's own release or complete: asked by its connection, in its name, or
+        with its generation.
+        """
+        found: list[tuple[Vertex, int, bytes | None]] = []
+        for v, old, lease, _ in mutation.log:
+            if lease is None or v is None or isinstance(lease, int) or lease.conn is None or isinstance(old, str | None):
+                continue
+            if v.lease is not None and v.rec.gen == old.gen:
+                continue
+            event = None
+            if not (
+                isinstance(r, wire.Release | wire.Complete)
+                and r.id == old.id
+                and ((session is not None and session.conn == lease.conn) or r.actor == old.assignee or r.gen == old.gen)
+            ):
+                reason = "expired" if r is None else _WHY.get(type(r), op_of(r))
+                event = b'{"event":%b}\n' % _encode({"op": "lost", "id": old.id, "gen": old.gen, "why": reason})
+            found.append((v, lease.conn, event))
+        return found
+
+    def tell_lost(self, lost: list[tuple[Vertex, int, bytes | None]]) -> None:
+        """Tell holders that their claims are over."""
+        for v, conn, event in lost:
+            holder = self._sessions.get(conn)
+            if holder is not None:
+                if v.lease is None or v.lease.conn != conn:
+                    holder.held.pop(v, None)
+                if event is not None:
+                    holder.deliver(event)
+
+    def starved(self, now: float) -> None:
+        """Nobody could be heard for a while: nobody is reclaimed before a grace in which to speak."""
+        self._not_before = now + max(self._grace_s, UNHEARD_S)
+
+    def may_reap(self, now: float) -> bool:
+        """Whether leases may end now."""
+        return now >= self._not_before
+
+    def next_due(self) -> float | None:
+        """When the next lease or warning is due (monotonic), or None."""
+        deadline = claims.next_deadline(self._graph)
+        if deadline is not None and deadline < self._not_before:
+            deadline = self._not_before
+        if self._warnings and (deadline is None or self._warnings[0][0] < deadline):
+            return self._warnings[0][0]
+        return deadline
+
+    def warn(self, now: float) -> None:
+        """Tell holders of which a fifth of the lease is left."""
+        warnings = self._warnings
+        while warnings and warnings[0][0] <= now:
+            when, num, v = heappop(warnings)
+            if self._warned.get(v) != when:
+                continue
+            lease = v.lease
+            session = self._sessions.get(lease.conn) if lease is not None and lease.conn is not None else None
+            if lease is None or session is None:
+                del self._warned[v]
+                continue
+            warn = lease.deadline - lease.lease_s / 5
+            if warn > now:
+                self._warned[v] = warn
+                heappush(warnings, (warn, num, v))
+                continue
+            del self._warned[v]
+            event = {"op": "expiring", "id": v.rec.id, "gen": v.rec.gen, "expires_in": max(0.0, lease.deadline - now)}
+            session.deliver(b'{"event":%b}\n' % _encode(event))

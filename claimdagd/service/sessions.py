@@ -1,0 +1,82 @@
+"""One connection as the service sees it, and what the service is given: a clock, a store, its settings.
+
+Plain data and protocols. Must not decide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from claimdagd.core.vertex import Vertex
+from claimdagd.store.snapshot import SnapshotHead
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+
+    def wall(self) -> float:
+        """Unix seconds."""
+
+
+class Keeper(Protocol):
+    """What the service needs of a store."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def flushed(self) -> int: ...
+    @property
+    def journal_bytes(self) -> int: ...
+
+    snapshot_bytes: int
+
+    def append(self, lines: list[bytes]) -> None: ...
+    def undo_to(self, mark: int) -> None: ...
+    def snapshot(
+        self, head: SnapshotHead, nodes: Iterable[Any], once: Iterable[tuple[str, bytes]], *, ledger: int = 0
+    ) -> Generator[Any, None, int]: ...
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """`grace_s`: how long a lost connection's claims are kept. `fsync`: answers wait until `committed`.
+
+    `check`: every invariant is checked after every batch, which is slow.
+    """
+
+    grace_s: float = 5.0
+    fsync: bool = False
+    pid: int = 0
+    check: bool = False
+
+
+class Session:
+    """One connection: where its answers go, the claims bound to it, and what it has asked to be told later."""
+
+    __slots__ = ("closed", "conn", "deliver", "handed", "hang_up", "held", "lots", "watch_from")
+
+    def __init__(self, conn: int, deliver: Callable[[bytes], None], hang_up: Callable[[], None]) -> None:
+        self.conn = conn
+        self.deliver = deliver
+        self.hang_up = hang_up
+        self.held: dict[Vertex, None] = {}
+        #: Claims answered since this peer last spoke: it may not know of them.
+        self.handed: list[Vertex] = []
+        self.lots = 0
+        self.watch_from: int | None = None
+        self.closed = False
+
+    @property
+    def parked(self) -> bool:
+        """Whether an answer is still to come, later."""
+        return self.lots > 0
+
+    @property
+    def watching(self) -> bool:
+        """Whether it is told of every mutation."""
+        return self.watch_from is not None
