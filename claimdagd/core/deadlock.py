@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def suspicious(graph: Graph) -> bool:
-    """Whether a deadlock is possible at all: ready work lacks units, and some are held for subtrees, by no live claim."""
+    """Whether a deadlock is possible at all: ready work lacks units, and some are held for more than a live claim."""
     graph.lines.refresh()
     if not any(map(graph.lines.lacks_something, graph.lines.lines.values())):
         return False
     holders = [v for pool in graph.pools.pools.values() for v in pool.holders]
-    return any(not graph.is_live(v) for v in holders)
+    return any(not graph.is_live(v) or v.open_children for v in holders)
 
 
 def find_deadlocks(graph: Graph) -> list[dict[str, Any]]:
@@ -100,9 +100,9 @@ class _Optimist:
         return found
 
     def _own_ends(self, v: Vertex) -> bool:
-        if not self.met(v):
-            return False
-        return v.group or not self.lacking(v)
+        if v.group and v.children:
+            return True  # its children decide it, also where it holds back those that have not begun
+        return self.met(v) and (v.group or not self.lacking(v))
 
     def _ends(self, v: Vertex) -> bool:
         if v not in self.own_over:
