@@ -152,7 +152,7 @@ def _recover(arguments: argparse.Namespace, directory: str) -> tuple[Graph, Stor
 def _status(graph: Graph, server: Server) -> str:
     """The line of `systemctl status`."""
     nodes, live, connections = len(graph.vertices), graph.live, len(server.connections)
-    return f"graph {graph.tag}: {nodes} nodes, {live} claimed, {connections} connections"
+    return f"graph {graph.tag}: {nodes} nodes, {live} claimed, {connections} connected"
 
 
 def _new_tag() -> str:

@@ -320,7 +320,13 @@ class Server:
             return
         if self._idle_since is None:
             self._idle_since = now
-        if now - self._idle_since >= self._options.idle_exit_s:
+        if now - self._idle_since < self._options.idle_exit_s:
+            return
+        # Whoever connects from now on must find no socket and start a daemon, rather than this one on its way out.
+        self._on_acceptable()
+        if not self.connections:
+            self._accept_off()
+            self._listener.close()
             self.stop("it is idle and empty")
 
     # ---------------------------------------------------------------------------------------------------------- state
@@ -377,8 +383,9 @@ class Server:
         log.info("leaving: %s", self._reason)
         self._notifier.stopping(f"leaving: {self._reason}")
         started = time.monotonic()
-        self._on_acceptable()
-        self._accept_off()
+        if self._accepting:
+            self._on_acceptable()
+            self._accept_off()
         self._listener.close()
         for connection in list(self.connections):
             connection.last_call()
