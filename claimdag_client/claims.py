@@ -14,18 +14,14 @@ from claimdag_client.connection import ClaimdagError
 from claimdag_client.conversation import Held
 from claimdag_client.ending import error_text
 from claimdag_client.errors import ClaimLost, NothingPending, NothingRunnable
+from claimdag_client.holding import HAND_BACK_S, LOOK_S, Holding
 from claimdagd import wire
 
 if TYPE_CHECKING:
     from claimdag_client.aio import Client
 
-#: A claim that is left by cancellation is handed back within this, or left to the daemon's grace.
-HAND_BACK_S = 2.0
-#: How long a worker that ends with the work waits before it looks whether the work has ended.
-LOOK_S = 1.0
 
-
-class Claim:
+class Claim(Holding):
     """A node in this client's hands, renewed in the background until it ends.
 
     `async with claim`: the body's normal end completes the node as done, an exception as failed (with its text as the
@@ -34,52 +30,14 @@ class Claim:
     """
 
     def __init__(self, client: Client, claimed: wire.Claimed, held: Held) -> None:
-        self.node = claimed.node
+        super().__init__(claimed, held)
         self._client = client
-        self._held = held
         self._scope: anyio.CancelScope | None = None
-        #: How it ended: what `complete` answered, or true once it was handed back.
-        self._ended: wire.Completed | bool = False
-
-    @property
-    def id(self) -> str:
-        return self._held.id
-
-    @property
-    def gen(self) -> int:
-        """The fencing token: send it along with every effect, so that a late one can be refused."""
-        return self._held.gen
-
-    @property
-    def actor(self) -> str:
-        return self._held.actor
-
-    @property
-    def summary(self) -> str:
-        return self.node.summary
-
-    @property
-    def lost(self) -> str | None:
-        """Why it is no longer this client's, or None while it is."""
-        return self._held.lost
-
-    @property
-    def ended(self) -> bool:
-        """It was completed or handed back from here."""
-        return self._ended is not False
 
     @property
     def expires_in(self) -> float:
         """Seconds that are left of the lease, as far as this client knows; renewals move it."""
         return self._held.expires_at - anyio.current_time()
-
-    @property
-    def completed(self) -> wire.Completed | None:
-        """What `complete` answered, once it has: the node as it ended, and the ids that this made ready."""
-        return self._ended if isinstance(self._ended, wire.Completed) else None
-
-    def __repr__(self) -> str:
-        return f"<Claim {self.id} gen {self.gen} of {self.actor}{f', lost: {self.lost}' if self.lost else ''}>"
 
     async def running(self) -> None:
         """Say that the work has begun."""
@@ -151,14 +109,14 @@ class Claim:
         self._held.on_lost = None
         swallowed = bool(self._scope.__exit__(kind, exc, trace))
         if exc is None or swallowed:
-            self._check_not_lost(None)
+            self._check_at_the_end(None)
             if not self.ended:
                 await self.complete()
             return swallowed
         if not isinstance(exc, Exception):
             await self.hand_back()
             return False
-        self._check_not_lost(exc)
+        self._check_at_the_end(exc)
         if not self.ended:
             try:
                 await self.fail(error_text(exc))
@@ -167,10 +125,6 @@ class Claim:
             except ClaimdagError as trouble:
                 exc.add_note(f"and {self.id} could not be ended as failed: {trouble}")
         return False
-
-    def _check_not_lost(self, cause: BaseException | None) -> None:
-        if self.lost is not None and not self.ended and not isinstance(cause, ClaimLost):
-            raise ClaimLost(self.id, self.gen, self.lost) from cause
 
     async def hand_back(self) -> None:
         """Release it if it is still to be released: for a body that was told to stop. Short, and raises nothing."""

@@ -17,9 +17,10 @@ import anyio
 from claimdag_client.aio import Client, connect
 from claimdag_client.backoff import delays
 from claimdag_client.children import Child, look_after
-from claimdag_client.claims import HAND_BACK_S, Claim, Work
+from claimdag_client.claims import Claim, Work
 from claimdag_client.connection import ClaimdagError, Place
 from claimdag_client.errors import AssigneeBusy, ClaimLost, DaemonTrouble
+from claimdag_client.holding import HAND_BACK_S
 from claimdag_client.outcome import ending_of, environment_of, exit_status, start_status
 from claimdag_client.render import clean
 from claimdag_client.terminal import Terminal
