@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, UnsetType
 
 from claimdagd.core import prune
-from claimdagd.core.endings import judge
+from claimdagd.core.endings import judge, left, standing_edges
 from claimdagd.core.graph import OPEN, Graph, replace
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.vertex import Vertex
 from claimdagd.core.waitgraph import (
     END,
     GATE,
+    OWN,
     START,
     Edge,
     cycle_among,
@@ -245,8 +246,11 @@ def change(graph: Graph, r: Upsert) -> Vertex:
         fields["needs"] = r.needs
     if all(getattr(rec, name) == value for name, value in fields.items()):
         return v
+    by_depth = graph.settle_depth() if fields.keys() == {"deps"} else False
     known = {(t, e) for t, e in _edges(v)}
     below_known = _own_edges_below(graph, v) if "parent" in fields or "kind" in fields else {}
+    standing = standing_edges(graph.subtree(v) if "parent" in fields else [v])
+    old_parent = v.parent
     graph.put(v, replace(rec, **fields, updated_at=graph.wall))
     if "parent" in fields or "deps" in fields or "kind" in fields:
         new = [edge for edge in edges_onto(v) if (edge.before[0], edge.before[1]) not in known]
@@ -259,7 +263,7 @@ def change(graph: Graph, r: Upsert) -> Vertex:
         for x, edges in _own_edges_below(graph, v).items() if below_known or "parent" in fields or "kind" in fields else ():
             new += [e for e in edges if e not in below_known.get(x, ())]
         for edge in new:
-            nodes = cycle_through(edge)
+            nodes = cycle_through(edge, by_depth=by_depth)
             if nodes is not None:
                 refuse_cycle(verb, nodes)
     if "parent" in fields or "needs" in fields:
@@ -267,7 +271,9 @@ def change(graph: Graph, r: Upsert) -> Vertex:
             if x.rec.needs and x.rec.status not in TERMINAL:
                 check_needs(graph, verb, x)
     if "deps" in fields or "parent" in fields:
-        judge(graph, graph.subtree(v) if "parent" in fields else [v])
+        judge(graph, graph.subtree(v) if "parent" in fields else [v], standing)
+    if "parent" in fields and old_parent is not None:
+        left(graph, old_parent)
     return v
 
 
@@ -368,15 +374,17 @@ def link(graph: Graph, r: Link) -> Vertex:
         raise Refusal(
             Code.BAD_STATUS, f"{verb}: {after.rec.id} is {after.rec.status}; deps of a claim do not move under it"
         )
+    by_depth = graph.settle_depth()
+    standing = standing_edges([after])
     new = Dep(before.rec.id, r.when)
     deps = tuple(new if d is known else d for d in deps) if known is not None else (*deps, new)
     graph.put(after, replace(after.rec, deps=deps, updated_at=graph.wall))
     if known is None:
         own = after.own_deps is not None and before in after.own_deps
-        nodes = cycle_through(Edge((before, 1 if own else END), (after, START)))
+        nodes = cycle_through(Edge((before, OWN if own else END), (after, START)), by_depth=by_depth)
         if nodes is not None:
             refuse_cycle(verb, nodes)
-    judge(graph, [after])
+    judge(graph, [after], standing)
     return after
 
 

@@ -5,7 +5,7 @@ Everything here goes through the choke point; whether a request is allowed is ch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from claimdagd.core.graph import OPEN, Graph, replace
 from claimdagd.core.refusal import Refusal
@@ -15,6 +15,9 @@ from claimdagd.wire import Code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+#: A dep: who waits, on whom, and the bits of the edge.
+StandingEdge: TypeAlias = tuple[Vertex, Vertex, int]
 
 _STATUS = {Outcome.DONE: Status.DONE, Outcome.FAILED: Status.FAILED, Outcome.CANCELLED: Status.CANCELLED}
 _BAD = frozenset({Outcome.FAILED, Outcome.CANCELLED})
@@ -34,11 +37,11 @@ def check_error(verb: str, error: str | None) -> None:
 class Cascade:
     """One ending and all that follows from it: what waits on it, what stands under it, what it decides above.
 
-    `first` is the node whose ending began it, and becomes the cause of whatever is cancelled. Followed from a list,
-    never by recursion: a chain may be as long as the graph.
+    `first` is the first node that ended failed or cancelled, and becomes the cause of whatever is cancelled; without it
+    the first that is met. Followed from a list, never by recursion: a chain may be as long as the graph.
     """
 
-    def __init__(self, graph: Graph, first: Vertex) -> None:
+    def __init__(self, graph: Graph, first: Vertex | None = None) -> None:
         self._graph = graph
         self._first = first
         self._ended: list[Vertex] = []
@@ -66,6 +69,8 @@ class Cascade:
             if outcome is Outcome.DONE and not v.group and any(c.rec.status is Status.FAILED for c in v.children or ()):
                 status = Status.FAILED
         over = status in TERMINAL
+        if outcome in _BAD or status is Status.FAILED:
+            self._note(v)
         graph.put(
             v,
             replace(
@@ -74,7 +79,7 @@ class Cascade:
                 outcome=None if v.group else outcome,
                 summary=rec.summary if summary is None else summary,
                 error=error,
-                cause=self._first.rec.id if v is not self._first else None,
+                cause=self._first.rec.id if self._first is not None and v is not self._first else None,
                 assignee=None,
                 gen=rec.gen + moved,
                 lease=None,
@@ -90,6 +95,15 @@ class Cascade:
         elif outcome in _BAD:
             self._cascade_own(v)
             self._waiting.extend(v.children or ())
+
+    def _note(self, v: Vertex) -> None:
+        if self._first is None:
+            self._first = v
+
+    def left(self, p: Vertex) -> None:
+        """A child of `p` went elsewhere: those that stay may be all terminal."""
+        if p.children if p.group else p.rec.status is Status.COMPLETING:
+            self._roll_up(p)
 
     def ended(self, v: Vertex) -> None:
         """`v` was made terminal: follow from there."""
@@ -136,7 +150,7 @@ class Cascade:
             final = Status.FAILED if failed else Status.DONE
             if all(c.rec.status is Status.CANCELLED for c in children):
                 final = Status.CANCELLED
-                cause = self._first.rec.id
+                cause = self._first.rec.id if self._first is not None else None
         elif rec.status is not Status.COMPLETING:
             return
         elif rec.outcome is Outcome.DONE:
@@ -144,6 +158,8 @@ class Cascade:
         else:
             assert rec.outcome is not None
             final = _STATUS[rec.outcome]
+        if final is not Status.DONE:
+            self._note(p)
         wall = self._graph.wall
         self._graph.put(p, replace(rec, status=final, cause=cause, grants=(), updated_at=wall, finished_at=wall))
         self._ended.append(p)
@@ -153,32 +169,50 @@ def end_own(
     graph: Graph, v: Vertex, outcome: Outcome, *, error: str | None = None, summary: str | None = None, moved: int = 0
 ) -> None:
     """Set the result of `v`'s own work, with all that follows."""
-    cascade = Cascade(graph, v)
+    cascade = Cascade(graph)
     cascade.end_own(v, outcome, error=error, summary=summary, moved=moved)
     cascade.run()
 
 
-def judge(graph: Graph, nodes: Iterable[Vertex]) -> None:
-    """Edges are judged when they are added: onto work already failed, the node is cancelled at once."""
+def standing_edges(nodes: Iterable[Vertex]) -> frozenset[StandingEdge]:
+    """Every dep of `nodes` as it is now, for `judge` to leave alone."""
+    return frozenset(
+        (v, t, t.dependents[v]) for v in nodes for t in v.dep_on if t is not None and t.dependents is not None
+    )
+
+
+def left(graph: Graph, p: Vertex) -> None:
+    """A child of `p` was moved elsewhere, and it may be decided now."""
+    if not p.open_children:
+        cascade = Cascade(graph)
+        cascade.left(p)
+        cascade.run()
+
+
+def judge(graph: Graph, nodes: Iterable[Vertex], standing: frozenset[StandingEdge] = frozenset()) -> None:
+    """Edges are judged when they are added: onto work already failed, the node is cancelled at once.
+
+    Those that stood before are not: a node that was reopened waits for what failed, whatever else it is made to wait on.
+    """
     for v in nodes:
         if v.rec.status in TERMINAL or v.rec.outcome is not None:
             continue
-        culprit = failed_dep(v)
+        culprit = failed_dep(v, standing)
         if culprit is not None:
             cascade = Cascade(graph, culprit)
             cascade.waiting(v)
             cascade.run()
 
 
-def failed_dep(v: Vertex) -> Vertex | None:
-    """The first dep of `v` that can never be met as things stand."""
+def failed_dep(v: Vertex, standing: frozenset[StandingEdge] = frozenset()) -> Vertex | None:
+    """The first dep of `v`, other than the standing ones, that can never be met as things stand."""
     if not v.unmet:
         return None
     for t in v.dep_on:
         if t is None or t.dependents is None:
             continue
         edge = t.dependents[v]
-        if edge & EDGE_ANY:
+        if edge & EDGE_ANY or (v, t, edge) in standing:
             continue
         if edge & EDGE_OWN:
             if t.rec.outcome in _BAD:
