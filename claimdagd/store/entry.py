@@ -23,11 +23,12 @@ _NO_EXTRAS = b'"capacity":null,"once":null,"reply":null,'
 
 
 class JournalHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line: the entries that follow are numbered `seq` + 1 and on."""
+    """The first line: the entries that follow are numbered `seq` + 1 and on, and mint ids from `next` on or later."""
 
     format: int
     graph: Tag
     seq: Count
+    next: Annotated[int, Meta(ge=1)]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +112,8 @@ def entry_line(
         _encode(gone) if gone else b"[]",
         _NO_EXTRAS
         if capacity is None and once is None
-        else b'"capacity":%b,"once":%b,"reply":%b,' % (_encode(capacity), _encode(once), NULL if reply is None else reply),
+        else b'"capacity":%b,"once":%b,"reply":%b,'
+        % (_encode(capacity), _encode(once), NULL if reply is None else reply),
         next_number,
     )
     return b'%b,"crc":"%08x"}\n' % (head, crc32(head))
@@ -122,9 +124,9 @@ def decode_entry(line: bytes) -> Record:
     return _decode_record(line)
 
 
-def encode_journal_header(graph: str, seq: int) -> bytes:
+def encode_journal_header(graph: str, seq: int, next_number: int) -> bytes:
     """The first line of a journal whose entries follow `seq`."""
-    return seal(_encode(JournalHeader(FORMAT, graph, seq)))
+    return seal(_encode(JournalHeader(FORMAT, graph, seq, next_number)))
 
 
 def decode_journal_header(line: bytes) -> JournalHeader:

@@ -28,9 +28,13 @@ def no_ends() -> array[int]:
 
 @dataclass(slots=True)
 class Layout:
-    """Where the entries of a journal file lie: it follows `base`, entry base+1+i ends before byte ends[i]."""
+    """Where the entries of a journal file lie: it follows `base`, entry base+1+i ends before byte ends[i].
+
+    `next_number` is what the header says is the next id number.
+    """
 
     base: int
+    next_number: int
     header_bytes: int
     ends: array[int] = field(default_factory=no_ends)
 
@@ -89,7 +93,7 @@ class Journal:
         self.path = f"{directory}/{JOURNAL}"
         self._graph = graph
         self._durable = durable
-        self._layout = Layout(0, 0)
+        self._layout = Layout(0, 1, 0)
         self._fd = -1
         self.broken = False
         self.flushed = 0
@@ -131,12 +135,11 @@ class Journal:
         self._layout = layout
         self.flushed = layout.seq
 
-    def create(self, seq: int) -> None:
+    def create(self, seq: int, next_number: int) -> None:
         """Begin a journal without entries in place of whatever has its name; the first one will be `seq` + 1."""
-        self._layout = Layout(seq, 0)
-        for step in self.restart(seq):
-            if step is not None:
-                step.settle()
+        self._layout = Layout(seq, next_number, 0)
+        for _ in self.restart(seq, next_number):
+            pass
 
     def append(self, lines: Sequence[bytes]) -> None:
         """Write whole lines, numbered on from `seq`, in one go. On StorageError none of them is in the file.
@@ -172,6 +175,8 @@ class Journal:
             if not self._cut():
                 self._rewrite()
         except OSError as exc:
+            if not self.broken:
+                return  # only the new name is not flushed yet: the next sync() does it
             raise StorageError.of(self.path, exc) from exc
 
     def _cut(self) -> bool:
@@ -188,9 +193,8 @@ class Journal:
 
     def _rewrite(self) -> None:
         self._epoch += 1  # a restart that waits for its turn has lost its temporary file to this one
-        for step in self.restart(self.base):
-            if step is not None:
-                step.settle()
+        for _ in self.restart(self.base, self._layout.next_number):
+            pass
 
     def undo_to(self, seq: int) -> None:
         """Drop the entries after `seq`, those of a flush that failed. They count as dropped even on StorageError.
@@ -237,7 +241,7 @@ class Journal:
                 self._names_unflushed = True
                 raise
 
-    def restart(self, base: int) -> Generator[Step]:
+    def restart(self, base: int, next_number: int) -> Generator[Step]:
         """Put a new file that begins after entry `base` in place, by rename; appends may go on between the steps.
 
         OSError or StorageError: the old file stands and is in use, or, if even that is in doubt, `broken` is set.
@@ -245,7 +249,7 @@ class Journal:
         layout = self._layout
         epoch = self._epoch
         temporary = self.path + TEMPORARY
-        header = encode_journal_header(self._graph, base)
+        header = encode_journal_header(self._graph, base, next_number)
         copied = layout.end_of(base)
         shift = copied - len(header)
         fd = make_new(self._files, temporary)
@@ -278,7 +282,7 @@ class Journal:
                 self._files.close(fd)
                 forget(self._files, temporary)
         ends = array("Q", [end - shift for end in layout.ends[base - layout.base :]])
-        self._layout = Layout(base, len(header), ends)
+        self._layout = Layout(base, next_number, len(header), ends)
         self._epoch += 1
         self.broken = False
         with self._lock:

@@ -99,7 +99,7 @@ def _snapshot_lines(reader: LineReader) -> tuple[Recovered | None, int, bool]:
     nodes: dict[str, Node] = {}
     once: dict[str, bytes] = {}
     prefix = ""
-    number = last_node = last_once = 0
+    number = seq = last_node = last_once = 0
     total = 0
     finished = False
     for lines in reader.batches():
@@ -109,7 +109,7 @@ def _snapshot_lines(reader: LineReader) -> tuple[Recovered | None, int, bool]:
                 header = snapshot_header(path, line)
                 state = Recovered(header.graph, header.seq, header.next, nodes, header.capacities, once)
                 state.at, state.snapshot_seq = header.at, header.seq
-                prefix = header.graph + "-"
+                prefix, seq = header.graph + "-", header.seq
                 last_node = 1 + header.nodes
                 last_once = last_node + header.once
             elif not sealed(line):
@@ -130,7 +130,7 @@ def _snapshot_lines(reader: LineReader) -> tuple[Recovered | None, int, bool]:
                         footer = decode_footer(line)
                         if footer.sum != f"{total:08x}" or number != last_once + 1:
                             raise Damaged(path, number, "the checksum of the whole file does not match")
-                        if footer.nodes != len(nodes) or footer.once != len(once):
+                        if footer.nodes != len(nodes) or footer.once != len(once) or footer.seq != seq:
                             raise Damaged(path, number, "lines are missing or double")
                         finished = True
                 except UNREADABLE as exc:
@@ -187,7 +187,7 @@ def _journal_lines(reader: LineReader, state: Recovered | None) -> tuple[Recover
             if layout is None:
                 header = journal_header(path, line)
                 state = follows(path, header, state)
-                layout = Layout(header.seq, offset)
+                layout = Layout(header.seq, header.next, offset)
                 expected, snapshot_seq = header.seq, state.snapshot_seq
                 continue
             if not sealed(line):

@@ -240,8 +240,10 @@ def _take_snapshot(files: Files, path: str, taken: _Taken) -> None:
                 remembered = decode_remembered(line)
                 remember(taken.once, remembered.once, bytes(remembered.reply))
             else:
-                decode_footer(line)
+                footer = decode_footer(line)
                 finished = True
+                taken.snapshot_seq = taken.seq = footer.seq
+                taken.next_number = max(taken.next_number, footer.next)
         except UNREADABLE as exc:
             lines.leave_out(number, line, f"not a line of a snapshot: {exc}")
     taken.lost_bytes += lines.lost_bytes
@@ -264,8 +266,10 @@ def _take_journal(files: Files, path: str, taken: _Taken) -> None:
                     taken.notes.append(f"{path}: left out whole, it is of graph {header.graph} and not {taken.tag}")
                     return
                 taken.tag, last = header.graph, header.seq
+                taken.next_number = max(taken.next_number, header.next)
                 if header.seq > taken.seq:
                     taken.notes.append(f"{path}: entries {taken.seq + 1} to {header.seq} are missing before it")
+                    taken.seq = header.seq
                 continue
             record = decode_entry(line)
         except UNREADABLE as exc:

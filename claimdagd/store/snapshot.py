@@ -56,8 +56,13 @@ class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The last line; `sum` is the CRC-32, in hexadecimal, of all bytes of the file before this line."""
+    """The last line; `sum` is the CRC-32, in hexadecimal, of all bytes of the file before this line.
 
+    `seq` and `next` stand in both ends of the file: a salvage that misjudged them would let ids come twice.
+    """
+
+    seq: Count
+    next: Annotated[int, Meta(ge=1)]
     nodes: Count
     once: Count
     sum: str
@@ -98,4 +103,4 @@ def encode_snapshot(head: SnapshotHead, nodes: Sequence[Node], once: Sequence[tu
         block = b"".join([seal(_encode(Remembered(token, Raw(reply)))) for token, reply in part])
         total = crc32(block, total)
         yield block
-    yield seal(_encode(Footer(len(nodes), len(once), f"{total:08x}")))
+    yield seal(_encode(Footer(head.seq, head.next, len(nodes), len(once), f"{total:08x}")))

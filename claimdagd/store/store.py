@@ -32,9 +32,8 @@ class Store:
         self._durable = durability == "fsync"
         self._graph = recovered.tag
         self._at_work = False
-        # The entry up to which a snapshot is being written, and whether one of these was undone meanwhile.
-        self._head_seq = 0
-        self._doomed = False
+        # How often entries were taken back: a snapshot must not hold one of them.
+        self._undone = 0
         self._snapshot_seq = recovered.snapshot_seq
         #: Bytes of the snapshot in place; 0 without one.
         self.snapshot_bytes = recovered.snapshot_bytes
@@ -53,11 +52,10 @@ class Store:
         if recovered.salvaged:
             # Snapshot first: with the old journal beside it that is damage still, never a smaller graph.
             head = SnapshotHead(recovered.tag, recovered.seq, recovered.at, recovered.next_number, recovered.capacities)
-            for step in self._write(head, list(recovered.nodes.values()), list(recovered.once.items())):
-                if step is not None:
-                    step.settle()
+            for _ in self._write(head, list(recovered.nodes.values()), list(recovered.once.items()), 0):
+                pass
         if recovered.layout is None:
-            self._journal.create(recovered.seq)
+            self._journal.create(recovered.seq, recovered.next_number)
         else:
             self._journal.open(recovered.layout)
 
@@ -98,7 +96,7 @@ class Store:
         """Drop the entries after `mark` (`flushed` is the one to take after a failed sync). See Journal.undo_to."""
         if mark < self._snapshot_seq:
             raise ValueError(f"entry {mark} is in the snapshot already, which holds all up to {self._snapshot_seq}")
-        self._doomed |= mark < self._head_seq
+        self._undone += 1
         self._journal.undo_to(mark)
 
     def snapshot(
@@ -113,25 +111,30 @@ class Store:
         """
         if not self._journal.base <= head.seq <= self.seq:
             raise ValueError(f"a snapshot at {head.seq} of a journal of {self._journal.base + 1} to {self.seq}")
-        return self._snapshot(head, list(nodes), list(once), ledger)
+        return self._snapshot(head, list(nodes), list(once), ledger, self._undone)
 
     def _snapshot(
-        self, head: SnapshotHead, nodes: list[Node], once: list[tuple[str, bytes]], ledger: int
+        self, head: SnapshotHead, nodes: list[Node], once: list[tuple[str, bytes]], ledger: int, undone: int
     ) -> Generator[Step, None, int]:
         if self._at_work:
             raise RuntimeError("a snapshot is being written already")
-        self._at_work, self._head_seq, self._doomed = True, head.seq, False
+        self._at_work = True
         try:
-            yield from self._write(head, nodes, once)
-            yield from self._journal.restart(max(self._journal.base, head.seq - ledger))
+            yield from self._write(head, nodes, once, undone)
+            yield from self._journal.restart(max(self._journal.base, head.seq - ledger), head.next)
         except OSError as exc:
             raise StorageError.of(self._path, exc) from exc
         finally:
-            self._at_work, self._head_seq = False, 0
+            self._at_work = False
         return self.snapshot_bytes
 
-    def _write(self, head: SnapshotHead, nodes: list[Node], once: list[tuple[str, bytes]]) -> Generator[Step]:
-        """Put a snapshot in place; the journal still reaches back before it, which recovery allows for."""
+    def _write(
+        self, head: SnapshotHead, nodes: list[Node], once: list[tuple[str, bytes]], undone: int
+    ) -> Generator[Step]:
+        """Put a snapshot in place; the journal still reaches back before it, which recovery allows for.
+
+        It is given up if entries were taken back since `undone`, for it may hold them.
+        """
         temporary = self._path + TEMPORARY
         fd = make_new(self._files, temporary)
         size = 0
@@ -145,8 +148,8 @@ class Store:
                 if self._at_work and self._journal.flushed < head.seq:
                     # A journal that ends before its snapshot is taken for damaged.
                     yield from _flushed(Flush(self._journal.sync))
-            if self._doomed:
-                raise StorageError(self._path, "entries that the snapshot holds were taken back")
+            if self._undone != undone:
+                raise StorageError(self._path, "entries were taken back while the snapshot was written")
             self._files.rename(temporary, self._path)
             temporary = ""
         finally:

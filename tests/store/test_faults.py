@@ -206,6 +206,92 @@ def test_snapshot_dropped_half_way_leaves_no_trace() -> None:
     history.assert_recovers(disk, at_least=5)
 
 
+def test_sync_right_after_a_restart_flushes_the_new_name_too() -> None:
+    """What is answered between the rename and its flush is in a file whose name a power cut could still take."""
+    disk = Disk(DIR)
+    history = History(disk, "fsync")
+    assert history.write(3)
+    assert history.flush()
+    work = history.store.snapshot(history.head(), history.state.nodes.values(), history.state.once.items())
+    before = disk.contents()[f"{DIR}/journal.jsonl"]
+    while disk.contents()[f"{DIR}/journal.jsonl"] == before:
+        next(work)
+    assert history.write(2)
+    assert history.flush()
+    assert history.answered == 5
+    disk.cut_power()
+    history.assert_recovers(disk)
+
+
+def test_store_opened_after_a_kill_flushes_what_it_shows() -> None:
+    """Entries that a killed daemon never flushed are shown to clients by the next one: they must survive from then."""
+    disk = Disk(DIR)
+    history = History(disk, "fsync")
+    assert history.write(3)
+    assert history.answered == 0
+    disk.kill()
+    heir = History(disk, "fsync")
+    assert heir.answered == 3
+    heir.states.update(history.states)
+    disk.cut_power()
+    heir.assert_recovers(disk)
+
+
+@pytest.mark.parametrize("rename_fails", [True, False])
+def test_restart_under_which_the_journal_was_rewritten_gives_up(rename_fails: bool) -> None:
+    """A repair that takes over the temporary file of a waiting restart, and may leave it, loses no later entry."""
+    disk = Disk(DIR)
+    files = FaultyFiles(disk)
+    history = History(files)
+    assert history.write(2)
+    head, nodes, once = history.head(), list(history.state.nodes.values()), list(history.state.once.items())
+    assert history.write(20)
+    work = history.store.snapshot(head, nodes, once)
+    while f"{DIR}/journal.jsonl.tmp" not in disk.contents():
+        next(work)
+    files.arm("write", "tear")
+    files.arm("truncate")
+    if rename_fails:
+        files.arm("rename")
+        # The first one is of the waiting restart's file, the second of the repair's own.
+        files.arm("unlink", nth=2)
+    assert not history.write(1)
+    assert history.store.broken is rename_fails
+    files.heal()
+    with pytest.raises(StorageError):
+        for _ in work:
+            pass
+    assert history.write(1)
+    history.assert_recovers(disk, at_least=23, at_most=23)
+    assert history.snapshot()
+    assert history.write(1)
+    history.assert_recovers(disk, at_least=24, at_most=24)
+
+
+def test_restart_whose_rename_is_in_doubt_is_repaired_by_the_next_append() -> None:
+    """Neither the rename nor the look at its outcome succeeds: the journal is broken until it is written anew."""
+
+    class Blind(Disk):
+        blind = False
+
+        def same(self, path: str, fd: int) -> bool:
+            if self.blind:
+                raise OSError(5, "input/output error")
+            return super().same(path, fd)
+
+    disk = Blind(DIR)
+    files = FaultyFiles(disk)
+    history = History(files)
+    assert history.write(4)
+    files.arm("rename", "tear", nth=2)
+    disk.blind = True
+    assert not history.snapshot()
+    assert history.store.broken
+    assert history.write(1)
+    assert not history.store.broken
+    history.assert_recovers(disk, at_least=5, at_most=5)
+
+
 def test_faulty_files_persistent_fault_strikes_until_healed() -> None:
     """The tool itself: a persistent fault goes on, a single one does not."""
     disk = Disk(DIR)

@@ -244,7 +244,7 @@ def _header(**fields: object) -> Callable[[bytes], bytes]:
         (JOURNAL_PATH, _header(seq=4), 2, "entry 6 stands where 5 belongs"),
         (JOURNAL_PATH, _header(more=1), 1, "not the header"),
         (JOURNAL_PATH, lambda _: b"", 1, "the file is empty"),
-        (JOURNAL_PATH, lambda _: encode_journal_header(TAG, 0), 2, "ends with entry 0, before the snapshot's 5"),
+        (JOURNAL_PATH, lambda _: encode_journal_header(TAG, 0, 1), 2, "ends with entry 0, before the snapshot's 5"),
         (JOURNAL_PATH, lambda data: data.rstrip(b"\n") + b"x", 5, "newline"),
         (JOURNAL_PATH, lambda data: data + b"\n", 6, "checksum"),
         (JOURNAL_PATH, lambda data: data + seal(b'{"seq":10}'), 6, "not an entry"),

@@ -160,7 +160,7 @@ def test_salvage_missing_journal_takes_the_snapshot() -> None:
 def test_salvage_foreign_journal_is_left_out_whole() -> None:
     """A journal of another graph is kept aside and not mixed in."""
     disk, history = written()
-    disk.put(JOURNAL_PATH, encode_journal_header("zzzz", 5))
+    disk.put(JOURNAL_PATH, encode_journal_header("zzzz", 5, 1))
     found = salvaged(disk)
     assert_ahead(found, history)
     assert any("left out whole, it is of graph zzzz" in note for note in found.notes)
