@@ -49,6 +49,8 @@ _FLAGS: Final = {
 }
 #: Flags of a node that is not there: over, in that nobody counts it.
 _ABSENT: Final = _F_OVER
+#: Levels that may be brought up to date by the way.
+_SMALL: Final = 256
 
 replace = msgspec.structs.replace
 
@@ -109,6 +111,8 @@ class Graph:
         self.finished: list[tuple[bool, float, int, Vertex]] = []
         #: The answer to the last completes, by id, so that a repeated one is answered as the first was.
         self.completions: dict[str, tuple[str, ...]] = {}
+        #: Whether something finished may wait on something unfinished: completed by hand, or its dep was reopened.
+        self.untidy = False
         self.levels = Levels()
         self.pools = Pools(self, starvation)
         self.lines = Lines(self)
@@ -171,7 +175,7 @@ class Graph:
             if status in TERMINAL and was not in TERMINAL:
                 mutation.ended.append(v)
         elif status is not was:
-            mutation.flips.setdefault(status.value, []).append(rec.id)
+            mutation.flips.setdefault(status, []).append(rec.id)
         if status is READY and was is not READY and not v.group:
             mutation.made_ready.append(rec.id)
 
@@ -234,6 +238,12 @@ class Graph:
         if v.queued is None or lease.deadline < v.queued:
             v.queued = lease.deadline
             heappush(self.deadlines, (lease.deadline, v.num, v))
+
+    def settle_depth(self) -> bool:
+        """Whether depths can be relied on in a search for a cycle; brings them up to date where that is little work."""
+        if self.levels.due:
+            self.levels.settle(budget=_SMALL)
+        return not (self.untidy or self.levels.due)
 
     def touch(self, v: Vertex) -> None:
         """The derived status of `v` may have changed."""
@@ -565,6 +575,10 @@ class Graph:
                 self._on_status(v, flags ^ changed, flags, new)
             if (changed & flags & _F_ASKING) or status is BLOCKED:
                 self._touched.append(v)
+            if changed & _F_OWN_OVER and (v.unmet if flags & _F_OWN_OVER else v.dependents):
+                self.untidy = True
+            elif not changed & (_F_OVER | _F_OWN_OVER):
+                return
         elif old.outcome is new.outcome and old.archived is new.archived:
             return
         if v.dependents:
@@ -668,6 +682,8 @@ class Graph:
                 self._link_deps(v, rec)
             if rec.status in TERMINAL and v.parent is None:
                 heappush(self.finished, (not rec.archived, rec.finished_at or 0.0, v.num, v))
+            if v.unmet and rec.status in OWN_OVER:
+                self.untidy = True
             if rec.status in LIVE:
                 lease_s = rec.lease or self.default_lease_s
                 self.set_lease(v, Lease(now + lease_s, lease_s, now, rec.bound))

@@ -8,6 +8,7 @@ node instead of one for each group above it. Read only: it looks at a graph in w
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from claimdagd.core.vertex import EDGE_OWN, Vertex
@@ -90,11 +91,28 @@ def edges_of_place(v: Vertex) -> list[Edge]:
     return edges
 
 
-def path(sources: Iterable[Moment], targets: Iterable[Moment]) -> list[Moment] | None:
+def _highest(m: Moment) -> float:
+    """No less than how much unfinished work lies from `m` on."""
+    v, kind = m
+    if kind == END:
+        return v.tail_end
+    return math.inf if v.group or kind == GATE else v.tail_start
+
+
+def path(
+    sources: Iterable[Moment], targets: Iterable[Moment], *, by_depth: bool = False
+) -> list[Moment] | None:
     """Moments from one of `sources` to one of `targets`, each waiting on the one before it; None if there is no way.
 
     Searches from both ends and ends when the smaller side is exhausted, so an edge at the rim of the graph is cheap.
+    `by_depth`: the levels are settled, but for the new edges, and nothing finished waits on anything unfinished. Then
+    depth never grows along a way, and what lies less deep than every target is no part of one.
     """
+    sources, targets = list(sources), list(targets)
+    least = min((m[0].tail_end for m in targets), default=0.0) if by_depth else 0.0
+    most = max(map(_highest, sources), default=math.inf) if by_depth else math.inf
+    if least > most:
+        return None
     ahead: dict[Moment, Moment | None] = dict.fromkeys(sources)
     behind: dict[Moment, Moment | None] = dict.fromkeys(targets)
     for m in ahead:
@@ -104,8 +122,12 @@ def path(sources: Iterable[Moment], targets: Iterable[Moment]) -> list[Moment] |
     while front and back:
         if len(front) <= len(back):
             front, met = _widen(front, waiters, ahead, behind)
+            if least:
+                front = [m for m in front if _highest(m) >= least]
         else:
             back, met = _widen(back, waits_on, behind, ahead)
+            if most < math.inf:
+                back = [m for m in back if m[0].tail_end <= most]
         if met is not None:
             return [*reversed(_trail(met, ahead)), *_trail(met, behind)[1:]]
     return None
@@ -136,9 +158,9 @@ def _trail(m: Moment | None, came_from: dict[Moment, Moment | None]) -> list[Mom
     return trail
 
 
-def cycle_through(edge: Edge) -> list[Vertex] | None:
+def cycle_through(edge: Edge, *, by_depth: bool = False) -> list[Vertex] | None:
     """The nodes of a cycle that `edge`, which stands in the graph already, closes; None if it closes none."""
-    way = path([edge.after], [edge.before])
+    way = path([edge.after], [edge.before], by_depth=by_depth)
     return _nodes(way) if way is not None else None
 
 
