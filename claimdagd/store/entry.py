@@ -5,7 +5,7 @@ Replay puts these nodes back and never runs the op again. This module encodes an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Annotated
 from zlib import crc32
@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     op: str
     actor: str | None = None
     nodes: Sequence[Raw | Node] = ()
-    flips: dict[Status, list[str]] = {}
+    flips: Mapping[str, Sequence[str]] = {}
     gone: Sequence[str] = ()
     capacity: dict[str, int] | None = None
     once: str | None = None

@@ -70,27 +70,48 @@ class Life:
         self.history.states = before.states
 
     def damage(self) -> None:
-        """One byte of a file changes between two lives: it is found, and salvaged."""
+        """Bytes of the files change between two lives, or a file is gone: it is found, and salvaged."""
         self.files.dead = True
         self.disk.kill()
-        path = self.chance.choice(sorted(self.disk.contents()))
-        data = bytearray(self.disk.contents()[path])
-        if path.rsplit("/", 1)[0] != DIR or path.endswith(".tmp") or not data:
+        for _ in range(self.chance.randint(1, 2)):
+            path = f"{DIR}/{self.chance.choice(['journal.jsonl', 'snapshot.jsonl'])}"
+            data = bytearray(self.disk.contents().get(path, b""))
+            if not data:
+                continue
+            match self.chance.randrange(6):
+                case 0:
+                    self.disk.unlink(path)
+                case 1:
+                    self.disk.make_unreadable(path)
+                case 2:
+                    self.disk.put(path, bytes(data[: self.chance.randrange(len(data))]))
+                case _:
+                    offset = self.chance.randrange(len(data))
+                    data[offset] ^= 1 << self.chance.randrange(8)
+                    self.disk.put(path, bytes(data))
+        if not {f"{DIR}/journal.jsonl", f"{DIR}/snapshot.jsonl"} & set(self.disk.contents()):
+            return self.open_new()  # both are gone: nobody could tell
+        try:
+            found = recover(self.disk, DIR, new_tag=unwanted_tag)
+        except Damaged:
+            pass
+        else:
+            # A journal cut between or in its lines, or a change that came to nothing.
+            if found.seq < self.top_seq:
+                return self.open_new()
             return self.open()
-        offset = self.chance.randrange(len(data))
-        data[offset] ^= 1 << self.chance.randrange(8)
-        self.disk.put(path, bytes(data))
-        with pytest.raises(Damaged):
-            recover(self.disk, DIR, new_tag=unwanted_tag)
         found = recover(self.disk, DIR, salvage=True, new_tag=new_tag, at=2e9)
         Store(self.disk, DIR, self.durability, found).close()
         self.salvages += 1
         if not any(note.startswith("nothing verifies") for note in found.notes):
             return self.open()
-        # Nothing at all was left: a new graph, under a tag of its own. (Here it cannot be: a header was flipped.)
+        return self.open_new()
+
+    def open_new(self) -> None:
+        """Nothing is left that could be known: a new graph, which would have a tag of its own, or an earlier state."""
         self.top_number = self.top_seq = 0
         self.gens.clear()
-        return self.open()
+        self.open()
 
     def turn(self) -> None:
         chance, history = self.chance, self.history
