@@ -156,12 +156,16 @@ def nothing(graph: Graph) -> Refusal:
     if not (todo or ready or blocked or live):
         return Refusal(Code.NOTHING_PENDING, "claim_next: nothing pending")
     expiry = next_deadline(graph)
-    parts = [
-        f"{n} {what}"
-        for n, what in ((todo, "wait on deps"), (blocked, "blocked"), (live, "held"), (ready, "lack resources"))
-        if n
-    ]
-    deadlocks = find_deadlocks(graph) if ready and suspicious(graph) else []
+    lacking = graph.lines.lacking_count() if ready else 0
+    counts = {
+        "wait on deps": todo,
+        "blocked": blocked,
+        "held": live,
+        "lack resources": lacking,
+        "for other roles": ready - lacking,
+    }
+    parts = [f"{n} {what}" for what, n in counts.items() if n]
+    deadlocks = find_deadlocks(graph) if lacking and suspicious(graph) else []
     parts += [d["text"] for d in deadlocks]
     stuck = live == 0
     if stuck:
@@ -172,7 +176,7 @@ def nothing(graph: Graph) -> Refusal:
         deps=todo,
         blocked=blocked,
         leases=live,
-        resources=ready,
+        resources=lacking,
         next_expiry=max(0.0, expiry - graph.now) if expiry is not None else None,
         stuck=stuck,
         deadlocks=deadlocks,

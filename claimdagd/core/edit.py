@@ -507,9 +507,11 @@ def _present_deps(
     graph: Graph, i: int, first: int, n: SubmitNode, id_of: dict[str, str], coming: set[str], fault: Any
 ) -> tuple[Dep, ...]:
     """Those deps of node `i` whose targets stand already; the others follow when all nodes do."""
+    if not n.deps:
+        return ()
     present: list[Dep] = []
     try:
-        deps = plain_deps("submit", [Dep(id_of.get(d.on, d.on), d.when) for d in n.deps or ()])
+        deps = plain_deps("submit", [Dep(id_of[d.on], d.when) if d.on in id_of else d for d in n.deps])
     except Refusal as refusal:
         fault(i, refusal.code, refusal.message)
         return ()

@@ -269,7 +269,7 @@ class Graph:
                 self._renew_needs(v)
             if old.cost is not new.cost or old.priority is not new.priority:
                 self.levels.seed(v)
-            if old.role is not new.role and v.line is not None:
+            if old.role is not new.role and v.entry is not None:
                 self.lines.remove(v, old.role)
                 self.lines.add(v)
             if old.grants is not new.grants:
@@ -315,6 +315,7 @@ class Graph:
         if v.group and v.started_children:
             self._count_started(v.parent, -1)
         self._on_status(v, _FLAGS[rec.status], _ABSENT, rec)
+        self.levels.turn(v)
         self._count(v, rec.status, -1)
         self._unlink_deps(v, rec)
         v.unmet = 0
@@ -406,7 +407,7 @@ class Graph:
                 x.needy = p if p.rec.needs else p.needy
             if x.rec.deps:
                 self._relink_own(x)
-            if x.line is not None:
+            if x.entry is not None:
                 self.lines.remove(x, x.rec.role)
                 self.lines.add(x)
             self._touched.append(x)
@@ -498,10 +499,8 @@ class Graph:
             self._refile_below(child)
         if v.rec.needs:
             v.active = self._active_below(v) - (v.rec.status in ACTIVE)
-        if v.line is not None:
+        if v.rec.status is READY and not v.group:
             self.lines.remove(v, v.rec.role)
-            self.lines.add(v)
-        elif v.rec.status is READY and not v.group:
             self.lines.add(v)
 
     def subtree(self, v: Vertex) -> list[Vertex]:
@@ -573,6 +572,8 @@ class Graph:
             changed = _FLAGS[was] ^ flags
             if changed:
                 self._on_status(v, flags ^ changed, flags, new)
+                if changed & (_F_OVER | _F_OWN_OVER):
+                    self.levels.turn(v)
             if (changed & flags & _F_ASKING) or status is BLOCKED:
                 self._touched.append(v)
             if changed & _F_OWN_OVER and (v.unmet if flags & _F_OWN_OVER else v.dependents):
@@ -607,8 +608,6 @@ class Graph:
                 self._count_started(p, 1 if now & _F_STARTED else -1)
         if changed & _F_OVER and p is not None:
             p.open_children += -1 if now & _F_OVER else 1
-        if changed & (_F_OVER | _F_OWN_OVER):
-            self.levels.turn(v)
 
     # ------------------------------------------------------------------------------------------- derived statuses
 

@@ -168,6 +168,11 @@ class Lines:
         fronts = (self.front(line, role) for role in line.heaps)
         return any(f is not None and self._graph.pools.lacks(f[3]) is not None for f in fronts)
 
+    def lacking_count(self) -> int:
+        """How many ready nodes cannot run now."""
+        self.refresh()
+        return sum(line.count for line in self.lines.values() if self.lacks_something(line))
+
     def reopen(self, key: Hashable) -> None:
         """Something of what lines set aside on `key` lack came back: they are looked at again."""
         lines = self.aside.pop(key, None)

@@ -92,7 +92,11 @@ def _upsert(graph: Graph, r: Upsert, _conn: int | None) -> Result:
 
 
 def _submit(graph: Graph, r: Submit, _conn: int | None) -> Result:
-    return Result(ids=edit.submit(graph, r))
+    ids = edit.submit(graph, r)
+    # The depths of what was submitted are its own cost, not that of the claim that comes after. What it moves further
+    # up may be as much as the whole graph, and waits.
+    graph.levels.settle(budget=2 * len(r.nodes))
+    return Result(ids=ids)
 
 
 def _claim(graph: Graph, r: Claim, conn: int | None) -> Result:

@@ -174,6 +174,13 @@ def _nodes(way: list[Moment]) -> list[Vertex]:
     return nodes
 
 
+def _by_number(new: list[Vertex], fresh: set[Vertex]) -> bool:
+    """Whether every new node waits on nodes of lower number only, and none stands under another new one."""
+    return all(
+        v.parent not in fresh and all(t is None or t.num < v.num for t in v.dep_on) for v in new
+    )
+
+
 def cycle_among(new: list[Vertex]) -> list[Vertex] | None:
     """The nodes of a cycle through any of the vertices just added, or None.
 
@@ -191,6 +198,8 @@ def cycle_among(new: list[Vertex]) -> list[Vertex] | None:
         for t in v.dep_on:
             if t is not None and t not in fresh:
                 into[(t, OWN if v.own_deps is not None and t in v.own_deps else END)] = None
+    if not out and _by_number(new, fresh):
+        return None
     leaves = bool(out) and any(m[1] != GATE for m in into) and path(out, into) is not None
     done: set[Moment] = set()
     trail: list[Moment] = []
