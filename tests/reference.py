@@ -150,11 +150,11 @@ class Model:
         return [other for other in self.items.values() if other.parent == item.id]
 
     def below(self, item: Item) -> list[Item]:
-        """The subtree without its root."""
-        found: list[Item] = []
-        for child in self.children(item):
-            found += [child, *self.below(child)]
-        return found
+        """The subtree without its root, nearest first."""
+        found = [item]
+        for other in found:
+            found += self.children(other)
+        return found[1:]
 
     def above(self, item: Item) -> list[Item]:
         """The ancestors, nearest first."""
@@ -168,7 +168,8 @@ class Model:
         return [other for other in self.above(item) if other.is_group]
 
     def has_started(self, group: Item) -> bool:
-        return any(self.status(other) in STARTED for other in self.below(group) if not other.is_group or other.final)
+        """Whether work under a group has begun; a group that ended by hand is no work."""
+        return any(self.status(other) in STARTED for other in self.below(group) if not other.is_group)
 
     # ------------------------------------------------------------------------------------------------ the wait graph
 
@@ -399,11 +400,12 @@ class Model:
                 heir.grants = (*others, Grant(passed.resource, passed.units, grant.lender))
         item.grants = ()
 
-    def deadlocked(self) -> dict[str, set[str]]:
-        """Who can never run, with the subtrees that hold the units which it will never get.
+    def deadlocks(self) -> list[tuple[set[str], set[str]]]:
+        """Every deadlock: the holders that keep each other from ending, and the work that lacks what they hold.
 
-        The most hopeful future: every live claim ends well and so does everything that can run. What then still waits
-        for units waits for good.
+        The most hopeful future: every live claim ends well, so does everything that can run, and empty groups are
+        ended by hand. What then still waits for units waits for good; it is in a deadlock if a holder of what it lacks
+        cannot end for want of it, by whatever way round.
         """
         owns: set[str] = set()
         ends: set[str] = set()
@@ -438,39 +440,60 @@ class Model:
             return culprits
 
         def beyond_hope(item: Item) -> bool:
-            return any(take.lender is None and take.units > self.capacity(take.resource) for take in self.takes(item))
+            return not item.is_group and any(take.lender is None and take.units > self.capacity(take.resource) for take in self.takes(item))
 
         moved = True
         while moved:
             moved = False
             for item in self.items.values():
+                kids = self.children(item)
                 if item.id not in owns and (
-                    item.final is not None
-                    or item.held is not None
-                    or item.outcome is not None
-                    or item.is_group
-                    or (may_start(item) and not beyond_hope(item) and not in_the_way(item))
+                    not item.is_open
+                    or (item.is_group and kids)
+                    or (may_start(item) and (item.is_group or not in_the_way(item)) and not beyond_hope(item))
                 ):
                     owns.add(item.id)
                     moved = True
-                kids = self.children(item)
-                if (
-                    item.id not in ends
-                    and item.id in owns
-                    and (item.final is not None or kids or not item.is_group)
-                    and all(kid.id in ends for kid in kids)
-                ):
+                if item.id not in ends and item.id in owns and all(kid.id in ends for kid in kids):
                     ends.add(item.id)
                     moved = True
-        return {
+        lost = {
             item.id: in_the_way(item)
             for item in self.items.values()
-            if self.is_pending(item)
-            and item.id not in owns
-            and may_start(item)
-            and not beyond_hope(item)
-            and in_the_way(item)
+            if self.is_pending(item) and item.id not in owns and may_start(item) and in_the_way(item)
         }
+        graph = self.pending_graph()
+
+        def keeps_open(holder: str) -> set[str]:
+            """The lost work that the end of a holder waits for."""
+            seen: set[Moment] = set()
+            todo: list[Moment] = [("end", holder)]
+            while todo:
+                moment = todo.pop()
+                happens = moment[1] in (ends if moment[0] == "end" else owns)
+                if moment not in seen and not happens:
+                    seen.add(moment)
+                    todo += graph.get(moment, ()) if moment[0] != "start" or moment[1] not in lost else ()
+            return {moment[1] for moment in seen if moment[0] == "start" and moment[1] in lost}
+
+        blocks = {holder: keeps_open(holder) for culprits in lost.values() for holder in culprits}
+        after = {holder: {other for node in nodes for other in lost[node]} for holder, nodes in blocks.items()}
+
+        def reach(holder: str) -> set[str]:
+            seen: set[str] = set()
+            todo = list(after[holder])
+            while todo:
+                other = todo.pop()
+                if other not in seen:
+                    seen.add(other)
+                    todo += after[other]
+            return seen
+
+        parties = {frozenset(k for k in reach(h) if h in reach(k)) for h in after if h in reach(h)}
+        return [
+            (set(party), {node for holder in party for node in blocks[holder] if lost[node] & party})
+            for party in parties
+        ]
 
     # ------------------------------------------------------------------------------------------------ consequences
 
@@ -502,12 +525,21 @@ class Model:
                 self.cancel_by_cascade(other)
 
     def cancel_by_cascade(self, item: Item) -> None:
-        if item.is_open:
+        """Cancel what has not started; of a group that has, the unstarted part: the rest decides it."""
+        if not item.is_open:
+            return
+        if not item.is_group:
             item.cause = self.root
             self.set_outcome(item, Outcome.CANCELLED)
+        elif any(child.final is None for child in self.children(item)):
+            for child in self.children(item):
+                self.cancel_by_cascade(child)
+        else:
+            item.cause = self.root
+            self.finish(item, Outcome.CANCELLED)
 
     def set_outcome(self, item: Item, outcome: Outcome) -> None:
-        """Give a node its own result, with all that follows."""
+        """Give work its own result, with all that follows."""
         item.outcome = outcome
         item.blocked = False
         item.passes = 0
@@ -515,18 +547,9 @@ class Model:
         if outcome != Outcome.DONE:
             self.root = self.root or item.id
             for child in self.children(item):
-                self.drop(child)
+                self.cancel_by_cascade(child)
             self.cancel_dependents(item, "own")
         self.roll_up(item)
-
-    def drop(self, item: Item) -> None:
-        """Cancel the unstarted part of what stands below a failure."""
-        if item.is_open:
-            if item.is_group and self.has_started(item):
-                for child in self.children(item):
-                    self.drop(child)
-            else:
-                self.cancel_by_cascade(item)
 
     def roll_up(self, item: Item) -> None:
         """End a node whose children have all ended, if its own result allows."""
@@ -539,10 +562,11 @@ class Model:
         elif item.outcome == Outcome.DONE:
             self.finish(item, Outcome.FAILED if Outcome.FAILED in results else Outcome.DONE)
         elif item.is_group and children:
-            if Outcome.FAILED in results:
-                self.finish(item, Outcome.FAILED)
+            if results == {Outcome.CANCELLED}:
+                item.cause = self.root
+                self.finish(item, Outcome.CANCELLED)
             else:
-                self.finish(item, Outcome.CANCELLED if results == {Outcome.CANCELLED} else Outcome.DONE)
+                self.finish(item, Outcome.FAILED if Outcome.FAILED in results else Outcome.DONE)
 
     def hand_back(self, item: Item) -> None:
         """A claim ends without a result."""
@@ -561,7 +585,7 @@ class Model:
             if item.max_attempts is not None and item.attempts >= item.max_attempts:
                 self.root = None
                 item.gen += 1
-                item.error = "lease expired"
+                item.error = f"lease expired on attempt {item.attempts} of {item.max_attempts}"
                 self.set_outcome(item, Outcome.FAILED)
             else:
                 self.hand_back(item)
@@ -571,17 +595,16 @@ class Model:
 
     def do_upsert(self, request: wire.Upsert) -> dict[str, Any]:
         if request.id is None:
-            self.make_room(1, request.deps or (), request.parent or None)
             item = self.mint()
+            self.change(item, request, created=True)
+            self.make_room([item])
         else:
             item = self.item(request.id)
-        self.change(item, request, created=request.id is None)
+            self.change(item, request, created=False)
         return self.view(item.id)
 
     def do_submit(self, request: wire.Submit) -> dict[str, Any]:
         refs: dict[str, str] = {}
-        targets = [dep for node in request.nodes for dep in node.deps or ()]
-        self.make_room(len(request.nodes), targets, *(node.parent or None for node in request.nodes))
         items = [self.mint() for _ in request.nodes]
         for node, item in zip(request.nodes, items, strict=True):
             if node.ref is not None:
@@ -589,6 +612,7 @@ class Model:
                     raise Refused(Code.BAD_REQUEST)
                 refs[node.ref] = item.id
         self.restate(request, items, refs)
+        self.make_room(items)
         if request.returns is None:
             return {"ids": [item.id for item in items]}
         if any(ref not in refs for ref in request.returns):
@@ -606,11 +630,13 @@ class Model:
                 node = msgspec.structs.replace(node, parent=refs.get(node.parent, node.parent))
             changes.append(node)
         for item, change in zip(items, changes, strict=True):
-            self.write(item, change, created=True)
+            self.write(item, change)
         for item in items:
-            self.check(item, created=True)
+            for named in (*(dep.on for dep in item.deps), *([item.parent] if item.parent else [])):
+                self.item(named)
         for item in items:
-            self.judge(item, item.deps)
+            self.check(item, moved=True, weighed=True)
+        self.judge(items, set())
 
     def mint(self) -> Item:
         self.minted += 1
@@ -618,16 +644,16 @@ class Model:
         self.items[item.id] = item
         return item
 
-    def make_room(self, count: int, deps: Iterable[Dep], *parents: str | None) -> None:
-        """Prune finished work until `count` more nodes fit, or refuse."""
-        named = {dep.on for dep in deps} | set(parents)
-        while len(self.items) + count > self.max_nodes:
-            wanted = {dep.on for item in self.items.values() if item.final is None for dep in item.deps} | named
+    def make_room(self, new: list[Item]) -> None:
+        """Prune finished work until all fits, but nothing of what is new; or refuse."""
+        while len(self.items) > self.max_nodes:
+            wanted = {dep.on for item in self.items.values() if item.final is None for dep in item.deps}
             roots = [
                 item
                 for item in self.items.values()
                 if item.final is not None
                 and item.parent is None
+                and item not in new
                 and not wanted & {item.id, *(other.id for other in self.below(item))}
             ]
             if not roots:
@@ -638,14 +664,20 @@ class Model:
 
     def change(self, item: Item, request: wire.Upsert | wire.SubmitNode, *, created: bool) -> None:
         """Set fields, check the result, and judge the edges that were added."""
-        old_deps, old_parent = item.deps, item.parent
-        self.write(item, request, created=created)
-        self.check(item, created=created or item.parent != old_parent)
-        self.judge(item, [dep for dep in item.deps if dep not in old_deps])
+        old_parent, old_needs = item.parent, item.needs
+        known = self.edges([item, *self.below(item)])
+        self.write(item, request)
+        moved = created or item.parent != old_parent
+        self.check(item, moved=moved, weighed=moved or item.needs != old_needs)
+        self.judge([item, *self.below(item)], known)
         if old_parent is not None and old_parent != item.parent:
             self.roll_up(self.items[old_parent])
 
-    def write(self, item: Item, request: wire.Upsert | wire.SubmitNode, *, created: bool) -> None:
+    def edges(self, items: Iterable[Item]) -> set[tuple[str, Dep, Moment]]:
+        """What each of these waits on, and how."""
+        return {(item.id, dep, self.moment_of(item, dep)) for item in items for dep in item.deps}
+
+    def write(self, item: Item, request: wire.Upsert | wire.SubmitNode) -> None:
         """The fields, and what can be said of each alone."""
         given = {
             name: getattr(request, name)
@@ -661,29 +693,29 @@ class Model:
             item.blocked = status == Status.BLOCKED
         if "deps" in given:
             given["deps"] = tuple(dict.fromkeys(given["deps"]))
+            if len({dep.on for dep in given["deps"]}) < len(given["deps"]):
+                raise Refused(Code.BAD_REQUEST)
+            if set(given["deps"]) == set(item.deps):
+                given["deps"] = item.deps
         moved = {name for name, value in given.items() if value != getattr(item, name)}
-        if item.held and moved & {"parent", "deps", "needs"}:
+        if (item.held or item.outcome) and moved & {"parent", "deps", "needs"}:
             raise Refused(Code.BAD_STATUS)
         if "parent" in moved and any(other.grants for other in (item, *self.below(item))):
             raise Refused(Code.BAD_STATUS)
         if "kind" in moved and (item.is_group != (given["kind"] in GROUPS)):
             tree = (item, *self.below(item))
-            if any(self.status(other) in STARTED and (not other.is_group or other.final) for other in tree):
+            if any(self.status(other) in STARTED and not other.is_group for other in tree):
                 raise Refused(Code.BAD_STATUS)
             if any(other.grants for other in tree):
                 raise Refused(Code.BAD_STATUS)
-        if "needs" in moved:
-            if item.grants:
-                raise Refused(Code.BAD_STATUS)
-            for resource, units in given["needs"].items():
-                if units > self.capacity(resource):
-                    raise Refused(Code.WOULD_NOT_RUN)
+        if "needs" in moved and item.grants:
+            raise Refused(Code.BAD_STATUS)
         for name, value in given.items():
             setattr(item, name, value)
 
-    def check(self, item: Item, *, created: bool) -> None:
+    def check(self, item: Item, *, moved: bool, weighed: bool) -> None:
         """What can be said of a node in its place."""
-        if item.parent is not None and created:
+        if item.parent is not None and moved:
             parent = self.item(item.parent)
             if parent.final is not None:
                 raise Refused(Code.TERMINAL)
@@ -693,24 +725,28 @@ class Model:
             self.item(dep.on)
         if self.has_cycle():
             raise Refused(Code.CYCLE)
-        for other in (item, *self.below(item)):
+        for other in (item, *self.below(item)) if weighed else ():
             for resource, units in other.needs.items():
-                lender = next((a for a in self.above(other) if a.final is None and resource in a.needs), None)
-                if other.final is None and lender is not None and lender.needs[resource] < units:
+                lender = next((a for a in self.above(other) if resource in a.needs), None)
+                most = lender.needs[resource] if lender is not None else self.capacity(resource)
+                if other.final is None and units > most:
                     raise Refused(Code.WOULD_NOT_RUN)
 
-    def judge(self, item: Item, added: Iterable[Dep]) -> None:
+    def judge(self, items: list[Item], known: set[tuple[str, Dep, Moment]]) -> None:
         """An edge is judged when it is added: onto work already failed it cancels at once."""
-        for dep in added:
-            if self.has_failed(item, dep):
-                self.root = dep.on
-                self.cancel_by_cascade(item)
+        for item in items:
+            for dep in item.deps:
+                if (item.id, dep, self.moment_of(item, dep)) not in known and self.has_failed(item, dep):
+                    self.root = dep.on
+                    self.cancel_by_cascade(item)
 
     def do_link(self, request: wire.Link) -> dict[str, Any]:
         self.item(request.before)
         item = self.item(request.after)
         if item.final is not None:
             raise Refused(Code.TERMINAL)
+        if request.before == request.after:
+            raise Refused(Code.CYCLE)
         dep = Dep(request.before, request.when)
         if dep not in item.deps:
             kept = tuple(other for other in item.deps if other.on != dep.on)
@@ -833,16 +869,13 @@ class Model:
             resources=sum(1 for item in self.ready_work() if not self.is_runnable(item)),
             next_expiry=min((item.deadline - self.now for item in live), default=None),
             stuck=not live,
-            deadlocked=set(self.deadlocked()),
         )
 
     def held_item(self, request: wire.Renew | wire.Running | wire.Release) -> Item:
         item = self.item(request.id)
-        if item.final is not None:
-            raise Refused(Code.TERMINAL)
         self.check_gen(item, request.gen)
         if not item.held:
-            raise Refused(Code.BAD_STATUS)
+            raise Refused(Code.TERMINAL if item.final else Code.BAD_STATUS)
         self.check_actor(item, request.actor)
         return item
 
@@ -873,7 +906,7 @@ class Model:
             return self.now >= (item.deadline if request.lease is None else item.spoke + request.lease)
 
         quiet = [item for item in self.items.values() if item.held and is_quiet(item)]
-        return {"ids": self.take_back(sorted(quiet, key=lambda item: (item.deadline, item.number)))}
+        return {"ids": self.take_back(quiet)}
 
     # ------------------------------------------------------------------------------------------------------ endings
 
@@ -886,7 +919,7 @@ class Model:
         result = item.outcome or item.final
         if result is not None:
             if result != request.status:
-                raise Refused(Code.TERMINAL if item.final else Code.BAD_STATUS)
+                raise Refused(Code.TERMINAL)
         else:
             self.check_actor(item, request.actor)
             self.complete(item, request)
@@ -914,7 +947,6 @@ class Model:
             item.summary = request.summary
         item.error = request.error
         if item.is_group:
-            item.outcome = request.status
             self.finish(item, request.status)
         else:
             self.set_outcome(item, request.status)
@@ -929,7 +961,8 @@ class Model:
         for item in victims:
             if item.held:
                 item.gen += 1
-            item.outcome = item.final = Outcome.CANCELLED
+            item.final = Outcome.CANCELLED
+            item.outcome = None if item.is_group else Outcome.CANCELLED
             item.cause = top.id if item is not top else None
         for item in victims:
             self.cancel_dependents(item, "own")
@@ -938,24 +971,23 @@ class Model:
 
     def do_reopen(self, request: wire.Reopen) -> dict[str, Any]:
         item = self.item(request.id)
+        self.check_gen(item, request.gen)
         if item.final is None:
             raise Refused(Code.NOT_TERMINAL)
-        self.check_gen(item, request.gen)
-        back: list[Item] = []
-        causes: set[str] = set()
-        todo = [item]
-        while todo:
-            one = todo.pop(0)
-            back.append(one)
-            causes.add(one.id)
-            causes |= self.bring_back_ancestors(one)
-            self.bring_back(one)
-            todo += [
-                other
-                for other in self.items.values()
-                if other.cause in causes and other.outcome == Outcome.CANCELLED and other not in back + todo
-            ]
-        for one in back[1:]:
+        back = {item.id}
+        lifted: set[str] = set()
+        while True:
+            more = {one.id for node_id in back for one in self.above(self.items[node_id]) if one.final is not None}
+            came = {one.id for one in self.items.values() if one.cause in {item.id} | lifted}
+            if more <= lifted and came <= back:
+                break
+            lifted |= more
+            back |= came
+        for node_id in back:
+            self.bring_back(self.items[node_id])
+        for node_id in lifted - back:
+            self.lift(self.items[node_id])
+        for one in [one for one in self.items.values() if one.id in back and one is not item]:
             for dep in one.deps:
                 if self.has_failed(one, dep):
                     self.root = dep.on
@@ -968,23 +1000,18 @@ class Model:
         item.started_at = item.finished_at = None
         item.archived = item.blocked = False
 
-    def bring_back_ancestors(self, item: Item) -> set[str]:
-        """An unfinished node has no terminal ancestor."""
-        found: set[str] = set()
-        for other in self.above(item):
-            if other.final is not None:
-                found.add(other.id)
-                other.final = other.finished_at = None
-                other.archived = False
-                if other.is_group:
-                    other.outcome = other.cause = other.error = None
-        return found
+    def lift(self, item: Item) -> None:
+        """A terminal ancestor of work that came back waits for it again."""
+        item.final = item.finished_at = None
+        item.archived = False
+        if item.is_group:
+            item.cause = None
 
     def do_archive(self, request: wire.Archive | wire.Unarchive) -> dict[str, Any]:
         item = self.item(request.id)
+        self.check_gen(item, request.gen)
         if item.final is None:
             raise Refused(Code.NOT_TERMINAL)
-        self.check_gen(item, request.gen)
         item.gen += 1
         item.archived = isinstance(request, wire.Archive)
         return {"id": item.id, "gen": item.gen}
@@ -1002,7 +1029,7 @@ class Model:
                 for name in (
                     *("id", "kind", "role", "summary", "parent", "needs", "cost", "priority", "assignee", "gen"),
                     *("attempts", "max_attempts", "outcome", "cause", "error", "archived"),
-                    *("created_at", "started_at", "finished_at", "lease", "bound"),
+                    *("created_at", "started_at", "finished_at"),
                 )
             },
             "deps": {(dep.on, dep.when) for dep in item.deps},
