@@ -77,7 +77,9 @@ class Code(StrEnum):
 # ---------------------------------------------------------------------------------------------------------- requests
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="op", omit_defaults=True):
+class Request(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="op", omit_defaults=True
+):
     """What every request may carry: `rid` is the caller's and is echoed."""
 
     rid: str | int | None = None
@@ -99,9 +101,7 @@ class Ping(Request, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="
     pass
 
 
-class NodeFields(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class NodeFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The fields of a node that a caller sets; absent is different from null."""
 
     kind: Kind | UnsetType = UNSET
@@ -483,9 +483,6 @@ class LogOk(Reply, frozen=True, kw_only=True):
     entries: tuple[dict[str, Any], ...]
 
 
-REQUEST_TYPES: dict[str, type[Request]] = {
-    cls.__struct_config__.tag: cls  # type: ignore[misc]
-    for cls in AnyRequest.__args__  # type: ignore[attr-defined]
-}
+REQUEST_TYPES: dict[str, type[Request]] = {cls.__struct_config__.tag: cls for cls in AnyRequest.__args__}
 #: Every op that may change the graph, and so may carry `once`.
 MUTATING_OPS = frozenset(op for op, cls in REQUEST_TYPES.items() if issubclass(cls, Mutation))

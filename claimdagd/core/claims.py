@@ -68,18 +68,24 @@ def claim(graph: Graph, r: Claim, conn: int | None = None) -> Vertex:
     v = find(graph, verb, r.id)
     rec = v.rec
     if v.group:
-        raise Refusal(Code.NOT_CLAIMABLE, f"{verb}: {rec.id} is a {rec.kind}; its children are claimed, not it", id=rec.id)
+        raise Refusal(
+            Code.NOT_CLAIMABLE, f"{verb}: {rec.id} is a {rec.kind}; its children are claimed, not it", id=rec.id
+        )
     if rec.status in TERMINAL:
         raise Refusal(Code.TERMINAL, f"{verb}: {rec.id} is {rec.status}; reopen it first", id=rec.id, status=rec.status)
     check_gen(verb, v, r.gen)
     if rec.assignee == r.actor:
         check_free(graph, verb, r.actor)
     if rec.assignee is not None:
-        raise Refusal(Code.NOT_CLAIMABLE, f"{verb}: {rec.id} is held by {rec.assignee}", id=rec.id, assignee=rec.assignee)
+        raise Refusal(
+            Code.NOT_CLAIMABLE, f"{verb}: {rec.id} is held by {rec.assignee}", id=rec.id, assignee=rec.assignee
+        )
     if rec.status is Status.COMPLETING or rec.status is Status.BLOCKED:
         raise Refusal(Code.NOT_CLAIMABLE, f"{verb}: {rec.id} is {rec.status}", id=rec.id, status=rec.status)
     if rec.status is not Status.READY:
-        raise Refusal(Code.DEPS_UNSATISFIED, f"{verb}: deps of {rec.id} are not met", id=rec.id, waiting_on=unmet_ids(v))
+        raise Refusal(
+            Code.DEPS_UNSATISFIED, f"{verb}: deps of {rec.id} are not met", id=rec.id, waiting_on=unmet_ids(v)
+        )
     check_free(graph, verb, r.actor)
     graph.lines.refresh()
     missing = graph.pools.missing(v) if v.line is not None else None
@@ -89,7 +95,9 @@ def claim(graph: Graph, r: Claim, conn: int | None = None) -> Vertex:
             Code.RESOURCES_BUSY,
             f"{verb}: {rec.id} lacks {what}",
             id=rec.id,
-            resources=[{"resource": g.resource, "units": g.units, "free": free, "lender": g.lender} for _, g, free in missing],
+            resources=[
+                {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender} for _, g, free in missing
+            ],
         )
     take(graph, v, r.actor, lease_of(graph, r.lease, r.bound, conn))
     return v
@@ -100,14 +108,18 @@ def unmet_ids(v: Vertex) -> list[str]:
     found: list[str] = []
     x: Vertex | None = v
     while x is not None:
-        for t in x.dep_on:
-            if t is not None and t.dependents is not None and not Graph.meets(t.rec, t.dependents[x]):
-                found.append(t.rec.id)
+        found += [
+            t.rec.id
+            for t in x.dep_on
+            if t is not None and t.dependents is not None and not Graph.meets(t.rec, t.dependents[x])
+        ]
         x = x.gate
     return found
 
 
-def claim_next(graph: Graph, r: ClaimNext | Next, actor: str, conn: int | None = None, verb: str = "claim_next") -> Vertex | None:
+def claim_next(
+    graph: Graph, r: ClaimNext | Next, actor: str, conn: int | None = None, verb: str = "claim_next"
+) -> Vertex | None:
     """Pick and claim the next node in one step; None where nothing that this claimer may take can run."""
     if actor in graph.by_assignee:
         check_free(graph, verb, actor)
@@ -256,7 +268,9 @@ def expire(graph: Graph, v: Vertex) -> None:
     """The lease of `v` is over: it is handed back, or fails where this was the last attempt allowed."""
     rec = v.rec
     if rec.max_attempts is not None and rec.attempts >= rec.max_attempts:
-        end_own(graph, v, Outcome.FAILED, error=f"lease expired on attempt {rec.attempts} of {rec.max_attempts}", moved=1)
+        end_own(
+            graph, v, Outcome.FAILED, error=f"lease expired on attempt {rec.attempts} of {rec.max_attempts}", moved=1
+        )
     else:
         hand_back(graph, v)
 
@@ -288,11 +302,7 @@ def overdue(graph: Graph, now: float) -> Vertex | None:
 
 def quiet_for(graph: Graph, seconds: float) -> list[Vertex]:
     """Held nodes whose holder has not spoken for `seconds` or more, in order of number."""
-    return sorted(
-        v
-        for v in graph.by_assignee.values()
-        if v.lease is not None and graph.now - v.lease.spoke >= seconds
-    )
+    return sorted(v for v in graph.by_assignee.values() if v.lease is not None and graph.now - v.lease.spoke >= seconds)
 
 
 # ------------------------------------------------------------------------------------------------------------ complete
@@ -308,7 +318,9 @@ def complete(graph: Graph, r: Complete) -> Completion:
     status = r.status
     if r.error is not None:
         if status is Outcome.DONE:
-            raise Refusal(Code.BAD_REQUEST, f"{verb}: error goes with status failed or cancelled, not done", field="error")
+            raise Refusal(
+                Code.BAD_REQUEST, f"{verb}: error goes with status failed or cancelled, not done", field="error"
+            )
         check_error(verb, r.error)
     if r.summary is not None:
         check_summary(verb, r.summary)
@@ -340,4 +352,3 @@ def remember_completion(graph: Graph, node_id: str, ready: tuple[str, ...]) -> N
         completions[node_id] = ready
         if len(completions) > _COMPLETIONS_KEPT:
             del completions[next(iter(completions))]
-

@@ -1,8 +1,9 @@
 """Deadlocks between subtrees: each holds what the other's work needs (DESIGN 6). Found and named, never silent.
 
-The rule is an optimistic fixpoint, as the banker's algorithm has it: assume that every live claim ends and that all work
-that can run is run and ends well; units held for a subtree come back when all of it has ended. Work that can then still
-not run for want of units that unfinished subtrees hold is deadlocked. Blocked work does not count as held up by units.
+The rule is an optimistic fixpoint, as the banker's algorithm has it: assume that every live claim ends and that all
+work that can run is run and ends well; units held for a subtree come back when all of it has ended. Work that can then
+still not run for want of units that unfinished subtrees hold is deadlocked. Blocked work does not count as held up by
+units.
 Read only.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from claimdagd.core.vertex import EDGE_ANY, EDGE_OWN, Line, Vertex
+from claimdagd.core.vertex import EDGE_ANY, EDGE_OWN, Vertex
 from claimdagd.model import LIVE, TERMINAL, Status
 
 if TYPE_CHECKING:

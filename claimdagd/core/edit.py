@@ -1,4 +1,4 @@
-"""The verbs that shape the graph: upsert, submit, link, unlink, capacity.
+"""The verbs that shape the graph one node at a time: upsert, link, unlink, capacity.
 
 They check in full before they refuse or after they applied, and a refusal is undone by the caller: nothing of a refused
 request stays.
@@ -6,7 +6,6 @@ request stays.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
@@ -39,7 +38,7 @@ from claimdagd.model import (
     Status,
     is_id,
 )
-from claimdagd.wire import Code, Link, NodeFields, SetCapacity, Submit, SubmitNode, Unlink, Upsert
+from claimdagd.wire import Code, Link, NodeFields, SetCapacity, Unlink, Upsert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,7 +76,9 @@ def plain_deps(verb: str, deps: Iterable[Dep]) -> tuple[Dep, ...]:
         known = seen.setdefault(d.on, d)
         if known.when is not d.when:
             raise Refusal(
-                Code.BAD_REQUEST, f"{verb}: dep on {d.on} is named as after_ok and as after_any; name it once", field="deps"
+                Code.BAD_REQUEST,
+                f"{verb}: dep on {d.on} is named as after_ok and as after_any; name it once",
+                field="deps",
             )
     return tuple(seen.values())
 
@@ -98,17 +99,19 @@ def upsert(graph: Graph, r: Upsert) -> Vertex:
 
 def create(graph: Graph, r: Upsert) -> Vertex:
     """A new node, judged at once: onto work already failed it is cancelled, onto work already done it is met."""
-    v = _insert(graph, "upsert", r, _parent_of(r), plain_deps("upsert", r.deps or ()))
+    v = insert(graph, "upsert", r, parent_of(r), plain_deps("upsert", r.deps or ()))
     _check_new(graph, "upsert", [v])
     prune.make_room(graph, "upsert", {v})
     return v
 
 
-def _parent_of(r: NodeFields | Upsert) -> str | None:
+def parent_of(r: NodeFields | Upsert) -> str | None:
+    """The parent that a request names, or None."""
     return None if isinstance(r.parent, UnsetType) else r.parent
 
 
-def _insert(graph: Graph, verb: str, r: NodeFields | Upsert, parent: str | None, deps: tuple[Dep, ...]) -> Vertex:
+def insert(graph: Graph, verb: str, r: NodeFields | Upsert, parent: str | None, deps: tuple[Dep, ...]) -> Vertex:
+    """Add a node with the fields of `r`, todo or blocked; `deps` stand already. The caller judges it."""
     p = find(graph, verb, parent) if parent is not None else None
     if p is not None:
         check_parent(verb, p)
@@ -196,7 +199,7 @@ def check_needs(graph: Graph, verb: str, v: Vertex) -> None:
             if units > has:
                 raise Refusal(
                     Code.WOULD_NOT_RUN,
-                    f"{verb}: {v.rec.id} needs {units} of {resource}, but {a.rec.id} above it, which lends it, has {has}",
+                    f"{verb}: {v.rec.id} needs {units} of {resource}, but {a.rec.id} above it lends only {has}",
                     id=v.rec.id,
                     resource=resource,
                 )
@@ -260,7 +263,9 @@ def change(graph: Graph, r: Upsert) -> Vertex:
             new.append(Edge((v, START), (v, GATE)))
         if "kind" in fields:
             new += edges_of_place(v)
-        for x, edges in _own_edges_below(graph, v).items() if below_known or "parent" in fields or "kind" in fields else ():
+        for x, edges in (
+            _own_edges_below(graph, v).items() if below_known or "parent" in fields or "kind" in fields else ()
+        ):
             new += [e for e in edges if e not in below_known.get(x, ())]
         for edge in new:
             nodes = cycle_through(edge, by_depth=by_depth)
@@ -299,7 +304,9 @@ def _asked_status(v: Vertex, status: Status) -> Status:
         raise refuse_status("upsert", status)
     if not v.group and rec.status not in OPEN:
         raise Refusal(
-            Code.BAD_STATUS, f"upsert: {rec.id} is {rec.status}; its status moves by release, complete or cancel", id=rec.id
+            Code.BAD_STATUS,
+            f"upsert: {rec.id} is {rec.status}; its status moves by release, complete or cancel",
+            id=rec.id,
         )
     if status is Status.BLOCKED:
         return Status.BLOCKED
@@ -309,7 +316,9 @@ def _asked_status(v: Vertex, status: Status) -> Status:
 def _check_still(v: Vertex, what: str) -> None:
     if (not v.group and v.rec.status not in OPEN) or v.rec.outcome is not None:
         raise Refusal(
-            Code.BAD_STATUS, f"upsert: {v.rec.id} is {v.rec.status}; {what} of a claim do not move under it", id=v.rec.id
+            Code.BAD_STATUS,
+            f"upsert: {v.rec.id} is {v.rec.status}; {what} of a claim do not move under it",
+            id=v.rec.id,
         )
 
 
@@ -318,18 +327,24 @@ def _check_kind(graph: Graph, v: Vertex, kind: Kind) -> None:
         return
     if graph.has_started(v) or v.rec.outcome is not None or v.rec.grants or any(x.rec.grants for x in graph.subtree(v)):
         raise Refusal(
-            Code.BAD_STATUS, f"upsert: {v.rec.id} has started; work and group do not turn into each other then", id=v.rec.id
+            Code.BAD_STATUS,
+            f"upsert: {v.rec.id} has started; work and group do not turn into each other then",
+            id=v.rec.id,
         )
 
 
 def _new_parent(graph: Graph, v: Vertex, parent: str | None) -> str | None:
     verb = "upsert"
     if (not v.group and v.rec.status not in OPEN) or v.rec.outcome is not None:
-        raise Refusal(Code.BAD_STATUS, f"{verb}: {v.rec.id} is {v.rec.status}; its parent stays while it is", id=v.rec.id)
+        raise Refusal(
+            Code.BAD_STATUS, f"{verb}: {v.rec.id} is {v.rec.status}; its parent stays while it is", id=v.rec.id
+        )
     for x in graph.subtree(v):
         if x.rec.grants:
             raise Refusal(
-                Code.BAD_STATUS, f"{verb}: {x.rec.id} holds units; the parent of {v.rec.id} stays until it ends", id=x.rec.id
+                Code.BAD_STATUS,
+                f"{verb}: {x.rec.id} holds units; the parent of {v.rec.id} stays until it ends",
+                id=x.rec.id,
             )
     if parent is None:
         return None
@@ -413,132 +428,3 @@ def set_capacity(graph: Graph, r: SetCapacity) -> str:
     if graph.pools.configured.get(r.resource) != r.units:
         graph.configure(r.resource, r.units)
     return r.resource
-
-
-# -------------------------------------------------------------------------------------------------------------- submit
-
-
-def submit(graph: Graph, r: Submit) -> list[str]:
-    """Many nodes at once, whole or not at all; parent and deps may name refs. Ids in the order asked for.
-
-    Refused with every fault of the submission listed at once in `faults`: {index, ref, code, message}.
-    """
-    verb = "submit"
-    faults: list[dict[str, Any]] = []
-    by_ref: dict[str, int] = {}
-
-    def fault(i: int | None, code: Code, message: str) -> None:
-        ref = r.nodes[i].ref if i is not None else None
-        faults.append({"index": i, "ref": ref, "code": code, "message": message})
-
-    for i, n in enumerate(r.nodes):
-        if n.ref is not None and by_ref.setdefault(n.ref, i) != i:
-            fault(i, Code.BAD_REQUEST, f"{verb}: ref {n.ref!r} is used twice")
-        elif n.ref is not None and n.ref in graph.vertices:
-            fault(i, Code.BAD_REQUEST, f"{verb}: ref {n.ref!r} is the id of a node")
-    first = graph.next_number
-    order = _parents_first(r.nodes, by_ref, fault)
-    id_of = {ref: f"{graph.tag}-{first + i}" for ref, i in by_ref.items()}
-    coming = set(id_of.values())
-    made: list[Vertex] = []
-    for i in order:
-        parent = _parent_of(r.nodes[i])
-        if parent is not None:
-            parent = id_of.get(parent, parent)
-            if parent not in graph.vertices and parent in coming:
-                parent = None  # its own fault is told already
-        graph.next_number = first + i
-        try:
-            made.append(_insert(graph, verb, r.nodes[i], parent, _present_deps(graph, i, first, r.nodes[i], id_of, coming, fault)))
-        except Refusal as refusal:
-            fault(i, refusal.code, refusal.message)
-    graph.next_number = first + len(r.nodes)
-    faults += [
-        {"index": None, "ref": ref, "code": Code.NOT_FOUND, "message": f"{verb}: return names ref {ref!r}, which no node has"}
-        for ref in r.returns or ()
-        if ref not in by_ref
-    ]
-    _late_deps(graph, r.nodes, made, first, id_of)
-    nodes = cycle_among(made)
-    if nodes is not None:
-        refs = {v.rec.id: r.nodes[v.num - first].ref for v in nodes if v.num >= first}
-        path = [refs.get(v.rec.id) or v.rec.id for v in nodes]
-        index = next((v.num - first for v in nodes if v.num >= first), None)
-        fault(index, Code.CYCLE, f"{verb}: cycle {' -> '.join(path)} (each waits on the one before it)")
-    for v in made:
-        if v.rec.needs:
-            try:
-                check_needs(graph, verb, v)
-            except Refusal as refusal:
-                fault(v.num - first, refusal.code, refusal.message)
-    if faults:
-        faults.sort(key=lambda f: math.inf if f["index"] is None else f["index"])
-        code = faults[0]["code"] if len({f["code"] for f in faults}) == 1 else Code.BAD_REQUEST
-        more = f" (and {len(faults) - 1} more faults)" if len(faults) > 1 else ""
-        detail: dict[str, Any] = {"faults": faults}
-        raise Refusal(code, f"{faults[0]['message']}{more}", **detail)
-    judge(graph, made)
-    prune.make_room(graph, verb, set(made))
-    return [id_of[ref] for ref in r.returns] if r.returns is not None else [f"{graph.tag}-{first + i}" for i in range(len(r.nodes))]
-
-
-def _parents_first(nodes: tuple[SubmitNode, ...], by_ref: dict[str, int], fault: Any) -> list[int]:
-    """The submission's indexes, each parent before its children; a parent cycle is a fault."""
-    order: list[int] = []
-    state = [0] * len(nodes)
-    for i in range(len(nodes)):
-        chain = []
-        j: int | None = i
-        while j is not None and state[j] == 0:
-            state[j] = 1
-            chain.append(j)
-            parent = _parent_of(nodes[j])
-            j = by_ref.get(parent) if parent is not None else None
-        if j is not None and state[j] == 1:
-            names = [nodes[k].ref or str(k) for k in chain[chain.index(j) :]]
-            fault(j, Code.CYCLE, f"submit: cycle of parents {' -> '.join([*names, names[0]])}")
-        order.extend(reversed(chain))
-        for k in chain:
-            state[k] = 2
-    return order
-
-
-def _present_deps(
-    graph: Graph, i: int, first: int, n: SubmitNode, id_of: dict[str, str], coming: set[str], fault: Any
-) -> tuple[Dep, ...]:
-    """Those deps of node `i` whose targets stand already; the others follow when all nodes do."""
-    if not n.deps:
-        return ()
-    present: list[Dep] = []
-    try:
-        deps = plain_deps("submit", [Dep(id_of[d.on], d.when) if d.on in id_of else d for d in n.deps])
-    except Refusal as refusal:
-        fault(i, refusal.code, refusal.message)
-        return ()
-    mine = f"{graph.tag}-{first + i}"
-    for d in deps:
-        if d.on == mine:
-            fault(i, Code.CYCLE, f"submit: {n.ref or mine} cannot wait on itself")
-        elif d.on in graph.vertices:
-            present.append(d)
-        elif d.on not in coming:
-            try:
-                find(graph, "submit", d.on)
-            except Refusal as refusal:
-                fault(i, refusal.code, f"{refusal.message}; a dep names a ref of this submission or an id")
-    return tuple(present)
-
-
-def _late_deps(graph: Graph, nodes: tuple[SubmitNode, ...], made: list[Vertex], first: int, id_of: dict[str, str]) -> None:
-    """Deps on nodes that come later in the submission."""
-    for v in made:
-        named = nodes[v.num - first].deps or ()
-        if len(v.rec.deps) != len(named):
-            full = {d.on: d for d in (Dep(id_of.get(d.on, d.on), d.when) for d in named)}
-            deps = tuple(
-                Dep(graph.vertices[d.on].rec.id, d.when)
-                for d in full.values()
-                if d.on in graph.vertices and d.on != v.rec.id
-            )
-            if deps != v.rec.deps:
-                graph.put(v, replace(v.rec, deps=deps))

@@ -192,7 +192,7 @@ def left(graph: Graph, p: Vertex) -> None:
 def judge(graph: Graph, nodes: Iterable[Vertex], standing: frozenset[StandingEdge] = frozenset()) -> None:
     """Edges are judged when they are added: onto work already failed, the node is cancelled at once.
 
-    Those that stood before are not: a node that was reopened waits for what failed, whatever else it is made to wait on.
+    Those that stood before are not: a reopened node waits for what failed, whatever else it is made to wait on.
     """
     for v in nodes:
         if v.rec.status in TERMINAL or v.rec.outcome is not None:
@@ -350,4 +350,3 @@ def set_archived(graph: Graph, verb: str, v: Vertex, archived: bool) -> None:
         raise Refusal(Code.NOT_TERMINAL, f"{verb}: {v.rec.id} is {v.rec.status}, not finished", id=v.rec.id)
     rec = v.rec
     graph.put(v, replace(rec, archived=archived, gen=rec.gen + 1, updated_at=graph.wall))
-

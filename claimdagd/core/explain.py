@@ -41,7 +41,9 @@ def why(graph: Graph, v: Vertex) -> dict[str, Any]:
 def _ending(v: Vertex) -> list[dict[str, Any]]:
     rec = v.rec
     if rec.cause is not None:
-        return [{"type": "dep", "id": rec.cause, "text": f"ended because of {rec.cause}; reopening that brings it back"}]
+        return [
+            {"type": "dep", "id": rec.cause, "text": f"ended because of {rec.cause}; reopening that brings it back"}
+        ]
     if rec.error is not None:
         return [{"type": "holder", "id": rec.id, "text": rec.error}]
     return [
@@ -59,7 +61,11 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
         if x.rec.status is Status.BLOCKED:
             hint = f"upsert --id {x.rec.id} --status todo lets it go"
             reasons.append(
-                {"type": "blocked" if x is v else "group", "id": x.rec.id, "text": f"{x.rec.id} is blocked by hand; {hint}"}
+                {
+                    "type": "blocked" if x is v else "group",
+                    "id": x.rec.id,
+                    "text": f"{x.rec.id} is blocked by hand; {hint}",
+                }
             )
         for d, t in zip(x.rec.deps, x.dep_on, strict=True):
             if t is None or t.dependents is None or graph.meets(t.rec, t.dependents[x]):
@@ -95,7 +101,14 @@ def _lacking(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
             by = f"; held by {', '.join(holders)}" if holders else ""
             text = f"needs {g.units} of {g.resource}, {free} of {graph.pools.capacity(g.resource)} free{by}"
         reasons.append(
-            {"type": "resource", "resource": g.resource, "units": g.units, "free": free, "holders": holders, "text": text}
+            {
+                "type": "resource",
+                "resource": g.resource,
+                "units": g.units,
+                "free": free,
+                "holders": holders,
+                "text": text,
+            }
         )
     if reasons and suspicious(graph):
         reasons += [

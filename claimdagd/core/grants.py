@@ -206,7 +206,7 @@ class Pools:
     # ------------------------------------------------------------------------------------------- giving units back
 
     def handed_back(self, v: Vertex) -> list[tuple[Vertex, tuple[Grant, ...]]]:
-        """Who holds what once the claim of `v` is handed back: `v` nothing; what a live descendant uses passes to it."""
+        """Who holds what once the claim of `v` is handed back: `v` nothing; what a live descendant uses goes to it."""
         changes: list[tuple[Vertex, tuple[Grant, ...]]] = []
         passed: dict[Vertex, list[Grant]] = {}
         for g in v.rec.grants:

@@ -308,7 +308,7 @@ class Graph:
         self._on_status(v, _ABSENT, _FLAGS[rec.status], rec)
         if v.group and v.started_children:
             self._count_started(v.parent, 1)
-        self.levels.seed(v)
+        self.levels.place(v)
         self._touched.append(v)
 
     def _leave(self, v: Vertex, rec: Node) -> None:
@@ -405,6 +405,7 @@ class Graph:
             if p is not None:
                 x.gate = p if p.group else p.gate
                 x.needy = p if p.rec.needs else p.needy
+            self.levels.place(x)
             if x.rec.deps:
                 self._relink_own(x)
             if x.entry is not None:
@@ -524,7 +525,7 @@ class Graph:
 
     @staticmethod
     def meets(target: Node, edge: int) -> bool:
-        """Whether `target` as it is meets an edge onto it (DESIGN 3: after_ok, after_any, own outcome of an ancestor)."""
+        """Whether `target` as it is meets an edge onto it (DESIGN 3: after_ok, after_any, own outcome)."""
         if edge & EDGE_OWN:
             outcome = target.outcome
             if outcome is None:
@@ -683,7 +684,7 @@ class Graph:
                 heappush(self.finished, (not rec.archived, rec.finished_at or 0.0, v.num, v))
             if v.unmet and rec.status in OWN_OVER:
                 self.untidy = True
-            if rec.status in LIVE:
+            if self.is_live(v):
                 lease_s = rec.lease or self.default_lease_s
                 self.set_lease(v, Lease(now + lease_s, lease_s, now, rec.bound))
             if v.group and rec.status not in TERMINAL:

@@ -88,7 +88,9 @@ def _check_names(graph: Graph) -> None:
     assert len(held) == graph.live
     for status in Status:
         assert graph.counts[status] == sum(v.rec.status is status for v in graph.vertices.values()), status
-        assert graph.work[status] == sum(v.rec.status is status and not v.group for v in graph.vertices.values()), status
+        assert graph.work[status] == sum(v.rec.status is status and not v.group for v in graph.vertices.values()), (
+            status
+        )
     for cause, filed in graph.caused.items():
         assert filed, cause
     assert sum(map(len, graph.caused.values())) == sum(v.rec.cause is not None for v in graph.vertices.values())

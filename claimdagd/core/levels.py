@@ -35,6 +35,10 @@ class Levels:
         """Something that `v`'s level is made of has changed."""
         self._enqueue(v, _FULL)
 
+    def place(self, v: Vertex) -> None:
+        """`v` has come to stand where it does: the gate above it may lie deeper for it, though nothing of `v` changed."""
+        self._enqueue(v, _FULL | _UP if v.gate is not None else _FULL)
+
     def offer(self, target: Vertex, waiter: Vertex) -> None:
         """`waiter` waits on `target` from now on; its level follows when it is known."""
         if target.rec.status not in TERMINAL:
@@ -172,7 +176,7 @@ class Levels:
         return 0.0 if v.group or v.rec.status in _OWN_OVER else v.rec.cost
 
     def compute(self, v: Vertex) -> tuple[float, int, float, int]:
-        """(tail after the end, priority at the end, tail from the start, priority from the start) from the neighbours."""
+        """Tail after the end, priority at the end, tail from the start, priority from the start; from the neighbours."""
         rec = v.rec
         end = 0.0
         end_p = rec.priority

@@ -12,6 +12,7 @@ import msgspec
 from claimdagd.core import claims, edit, endings
 from claimdagd.core.graph import Graph, Mutation
 from claimdagd.core.refusal import Refusal
+from claimdagd.core.submit import submit
 from claimdagd.core.vertex import Vertex
 from claimdagd.wire import (
     Archive,
@@ -48,9 +49,7 @@ class Result(msgspec.Struct, gc=False):
     repeated: bool = False
 
 
-def perform(
-    graph: Graph, r: Request, now: float, wall: float, conn: int | None = None
-) -> tuple[Result, Mutation]:
+def perform(graph: Graph, r: Request, now: float, wall: float, conn: int | None = None) -> tuple[Result, Mutation]:
     """Do `r` at monotonic `now` and Unix time `wall` for connection `conn`.
 
     Raises Refusal, and then nothing has changed; any other exception is a bug, and is undone too.
@@ -92,7 +91,7 @@ def _upsert(graph: Graph, r: Upsert, _conn: int | None) -> Result:
 
 
 def _submit(graph: Graph, r: Submit, _conn: int | None) -> Result:
-    ids = edit.submit(graph, r)
+    ids = submit(graph, r)
     # The depths of what was submitted are its own cost, not that of the claim that comes after. What it moves further
     # up may be as much as the whole graph, and waits.
     graph.levels.settle(budget=2 * len(r.nodes))
@@ -164,9 +163,7 @@ def _reclaim(graph: Graph, r: Reclaim, _conn: int | None) -> Result:
     if r.lease is not None:
         overdue = claims.quiet_for(graph, r.lease)
     else:
-        overdue = [
-            v for v in claims.quiet_for(graph, 0.0) if v.lease is not None and v.lease.deadline <= graph.now
-        ]
+        overdue = [v for v in claims.quiet_for(graph, 0.0) if v.lease is not None and v.lease.deadline <= graph.now]
     for v in overdue:
         claims.expire(graph, v)
         ids.append(v.rec.id)

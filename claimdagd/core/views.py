@@ -63,7 +63,7 @@ def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = N
     status = v.rec.status
     if lease is not None:
         now = graph.now
-        held = b"%.3f,\"expires_in\":%.3f" % (now - lease.spoke, lease.deadline - now)
+        held = b'%.3f,"expires_in":%.3f' % (now - lease.spoke, lease.deadline - now)
     else:
         held = _NOT_HELD
     waits = (
@@ -83,14 +83,10 @@ def listed(graph: Graph, r: List) -> list[Vertex]:
 
     `terminal` adds finished nodes, `archived` the archived ones, `all` both; `status`, `under` and `assignee` narrow.
     """
-    if r.under is not None:
-        pool = graph.subtree(find(graph, "list", r.under))[1:]
-    else:
-        pool = list(graph.vertices.values())
+    under = find(graph, "list", r.under) if r.under is not None else None
+    pool = list(graph.vertices.values()) if under is None else graph.subtree(under)[1:]
     if r.status is not None:
-        chosen = [
-            v for v in pool if v.rec.status is r.status and (not v.rec.archived or r.archived or r.all)
-        ]
+        chosen = [v for v in pool if v.rec.status is r.status and (not v.rec.archived or r.archived or r.all)]
     else:
         chosen = [v for v in pool if _is_shown(v, r)]
     if r.assignee is not None:

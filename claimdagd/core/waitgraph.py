@@ -99,9 +99,7 @@ def _highest(m: Moment) -> float:
     return math.inf if v.group or kind == GATE else v.tail_start
 
 
-def path(
-    sources: Iterable[Moment], targets: Iterable[Moment], *, by_depth: bool = False
-) -> list[Moment] | None:
+def path(sources: Iterable[Moment], targets: Iterable[Moment], *, by_depth: bool = False) -> list[Moment] | None:
     """Moments from one of `sources` to one of `targets`, each waiting on the one before it; None if there is no way.
 
     Searches from both ends and ends when the smaller side is exhausted, so an edge at the rim of the graph is cheap.
@@ -176,9 +174,7 @@ def _nodes(way: list[Moment]) -> list[Vertex]:
 
 def _by_number(new: list[Vertex], fresh: set[Vertex]) -> bool:
     """Whether every new node waits on nodes of lower number only, and none stands under another new one."""
-    return all(
-        v.parent not in fresh and all(t is None or t.num < v.num for t in v.dep_on) for v in new
-    )
+    return all(v.parent not in fresh and all(t is None or t.num < v.num for t in v.dep_on) for v in new)
 
 
 def cycle_among(new: list[Vertex]) -> list[Vertex] | None:
