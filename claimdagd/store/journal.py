@@ -53,8 +53,11 @@ class Layout:
         return self.ends[seq - self.base - 1] if seq > self.base else self.header_bytes
 
 
-class Flush:
-    """A blocking flush that is due. Call it in a thread; left alone, it is done when the generator goes on."""
+class Blocking:
+    """A call that may block for long: a flush, or the closing of a large file that nothing names any more.
+
+    Call it in a thread; left alone, it is made when the generator that yielded it goes on.
+    """
 
     def __init__(self, action: Callable[[], None]) -> None:
         self._action = action
@@ -62,7 +65,7 @@ class Flush:
         self._error: OSError | StorageError | None = None
 
     def __call__(self) -> None:
-        """Flush, once. Never raises: the generator that made this does."""
+        """Make the call, once. Never raises: the generator that yielded this does."""
         if not self._done:
             self._done = True
             try:
@@ -71,14 +74,14 @@ class Flush:
                 self._error = exc
 
     def settle(self) -> None:
-        """Flush if nobody did; raise what went wrong."""
+        """Make the call if nobody did; raise what went wrong."""
         self()
         if self._error is not None:
             raise self._error
 
 
-#: What a long piece of work yields: None for a turn of the loop, or a flush that is better done in a thread.
-Step = Flush | None
+#: What a long piece of work yields: None for a turn of the loop, or a call that is better made in a thread.
+Step = Blocking | None
 
 
 class Journal:
@@ -228,8 +231,7 @@ class Journal:
         finally:
             with self._lock:
                 self._flushing -= 1
-                if not self._flushing:
-                    self._close_retired()
+            self._close_retired()
 
     def _sync_names(self) -> None:
         """Until the directory is flushed too, a new journal may be gone with its entries after a power cut."""
@@ -265,9 +267,7 @@ class Journal:
                     step *= 2  # appends outrun the copying: it would never end
             if self._durable:
                 copied = self._copy(fd, copied, layout.size)
-                flush = Flush(lambda: self._files.fsync(fd))
-                yield flush
-                flush.settle()
+                yield from blocking(lambda: self._files.fsync(fd))
                 self._still(epoch)
             # No turn of the loop from here to the end: what is copied now is all there is.
             if copied < layout.size:
@@ -279,7 +279,7 @@ class Journal:
             in_place = True
         finally:
             if not in_place:
-                self._files.close(fd)
+                let_go(self._files, fd)
                 forget(self._files, temporary)
         ends = array("Q", [end - shift for end in layout.ends[base - layout.base :]])
         self._layout = Layout(base, next_number, len(header), ends)
@@ -289,14 +289,11 @@ class Journal:
             if self._fd >= 0:
                 self._retired.append(self._fd)
             self._fd = fd
-            if not self._flushing:
-                self._close_retired()
         if self._durable:
             seq = self.seq
-            flush = Flush(self._sync_names)
-            yield flush
-            flush.settle()
+            yield from blocking(self._sync_names)
             self.flushed = max(self.flushed, seq)
+        yield from blocking(self._close_retired)
 
     def _copy(self, fd: int, start: int, end: int) -> int:
         while start < end:
@@ -324,11 +321,13 @@ class Journal:
             raise
 
     def _close_retired(self) -> None:
-        while self._retired:
-            try:
-                self._files.close(self._retired.pop())
-            except OSError:
-                pass  # nothing depends on it any more
+        """Close what no flush in a thread can be using any more. To free a large file takes its time."""
+        with self._lock:
+            if self._flushing:
+                return  # which does it when it is through
+            retired, self._retired = self._retired, []
+        for fd in retired:
+            let_go(self._files, fd)
 
     def close(self) -> None:
         """Close the file; nothing is flushed."""
@@ -336,8 +335,22 @@ class Journal:
             if self._fd >= 0:
                 self._retired.append(self._fd)
                 self._fd = -1
-            if not self._flushing:
-                self._close_retired()
+        self._close_retired()
+
+
+def blocking(action: Callable[[], None]) -> Generator[Step]:
+    """Offer a blocking call to whoever drives the generator; see that it is made, and raise what it raised."""
+    step = Blocking(action)
+    yield step
+    step.settle()
+
+
+def let_go(files: Files, fd: int) -> None:
+    """Close a file that nothing depends on any more."""
+    try:
+        files.close(fd)
+    except OSError:
+        pass
 
 
 def make_new(files: Files, path: str) -> int:

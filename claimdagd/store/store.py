@@ -12,7 +12,7 @@ from typing import Literal
 from claimdagd.model import Node
 from claimdagd.store.errors import StorageError
 from claimdagd.store.files import Files, write_all
-from claimdagd.store.journal import JOURNAL, TEMPORARY, Flush, Journal, Step, forget, make_new
+from claimdagd.store.journal import JOURNAL, TEMPORARY, Journal, Step, blocking, forget, let_go, make_new
 from claimdagd.store.replay import Recovered
 from claimdagd.store.snapshot import SNAPSHOT, SnapshotHead, encode_snapshot
 
@@ -105,8 +105,8 @@ class Store:
         """Write a snapshot of the state after entry head.seq, then restart the journal with the entries after it.
 
         `nodes` and `once` are read at once, here; the rest is done as the generator is driven. It yields None for a
-        turn of the loop, or a Flush which the caller may run in a thread and may as well ignore. It returns the bytes
-        of the snapshot. `ledger`: how many entries before head.seq the new journal keeps, for readers of the log.
+        turn of the loop, or a Blocking call which the caller may make in a thread and may as well ignore. It returns
+        the bytes of the snapshot. `ledger`: how many entries before head.seq the new journal keeps, for the log.
         StorageError: nothing is lost, the files before stand, and appends go on. One at a time.
         """
         if not self._journal.base <= head.seq <= self.seq:
@@ -136,36 +136,47 @@ class Store:
         It is given up if entries were taken back since `undone`, for it may hold them.
         """
         temporary = self._path + TEMPORARY
-        fd = make_new(self._files, temporary)
-        size = 0
+        held = self._hold_old()
+
+        def release() -> None:
+            while held:
+                let_go(self._files, held.pop())
+
+        fd, size = -1, 0
         try:
+            fd = make_new(self._files, temporary)
             for block in encode_snapshot(head, nodes, once):
                 write_all(self._files, fd, block)
                 size += len(block)
                 yield None
             if self._durable:
-                yield from _flushed(Flush(lambda: self._files.fsync(fd)))
+                yield from blocking(lambda: self._files.fsync(fd))
                 if self._at_work and self._journal.flushed < head.seq:
                     # A journal that ends before its snapshot is taken for damaged.
-                    yield from _flushed(Flush(self._journal.sync))
+                    yield from blocking(self._journal.sync)
             if self._undone != undone:
                 raise StorageError(self._path, "entries were taken back while the snapshot was written")
             self._files.rename(temporary, self._path)
             temporary = ""
+            self.snapshot_bytes, self._snapshot_seq = size, head.seq
+            if self._durable:
+                # The new journal must not come to stand on disk before the snapshot that it follows.
+                yield from blocking(lambda: self._files.sync_directory(self._directory))
+            yield from blocking(release)
         finally:
-            self._files.close(fd)
+            if fd >= 0:
+                let_go(self._files, fd)
             if temporary:
                 forget(self._files, temporary)
-        self.snapshot_bytes, self._snapshot_seq = size, head.seq
-        if self._durable:
-            # The new journal must not come to stand on disk before the snapshot that it follows.
-            yield from _flushed(Flush(lambda: self._files.sync_directory(self._directory)))
+            release()
+
+    def _hold_old(self) -> list[int]:
+        """Keep the old snapshot open, so that its room is given back by close() in a thread and not by rename()."""
+        try:
+            return [self._files.open_read(self._path)]
+        except OSError:
+            return []
 
     def close(self) -> None:
         """Close the files; nothing is flushed."""
         self._journal.close()
-
-
-def _flushed(flush: Flush) -> Generator[Step]:
-    yield flush
-    flush.settle()

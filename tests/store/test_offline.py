@@ -65,8 +65,10 @@ class _Swapping(Disk):
         fd = super().open_read(path)
         if self.swaps and self.history is not None and path.endswith("snapshot.jsonl"):
             self.swaps -= 1
-            assert self.history.write(1)
-            assert self.history.snapshot()
+            history, self.history = self.history, None
+            assert history.write(1)
+            assert history.snapshot()
+            self.history = history
         return fd
 
 

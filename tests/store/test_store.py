@@ -18,7 +18,7 @@ from claimdagd.model import Node, Status
 from claimdagd.store.entry import Entry, decode_entry, encode_entry
 from claimdagd.store.errors import StorageError
 from claimdagd.store.files import OsFiles
-from claimdagd.store.journal import Flush
+from claimdagd.store.journal import Blocking
 from claimdagd.store.recovery import recover
 from claimdagd.store.snapshot import SLICE, SnapshotHead
 from claimdagd.store.store import Store
@@ -274,7 +274,7 @@ def test_snapshot_yields_after_every_slice_and_returns_its_bytes() -> None:
             seen = max(seen, lines)
     except StopIteration as stop:
         size = stop.value
-    assert turns == 1 + 4 + 1 + 1
+    assert turns == 1 + 4 + 1 + 1 + 2
     assert size == store.snapshot_bytes == len(disk.contents()[f"{DIR}/snapshot.jsonl"])
     found = recover(disk, DIR, new_tag=unwanted_tag)
     assert list(found.nodes.values()) == nodes
@@ -325,12 +325,12 @@ def test_snapshot_offers_its_flushes_to_a_thread() -> None:
         before = files.counts["fsync"]
         flushes = []
         for step in history.store.snapshot(history.head(), history.state.nodes.values(), []):
-            if isinstance(step, Flush):
+            if isinstance(step, Blocking):
                 flushes.append(step)
                 if run:
                     step()
-        # snapshot, journal up to it, its name, the new journal, its name
-        assert len(flushes) == 5
+        # snapshot, journal up to it, its name, the old one closed; new journal, its name, the old one closed
+        assert len(flushes) == 7
         assert files.counts["fsync"] == before + 5
         assert history.store.flushed == 3
 
