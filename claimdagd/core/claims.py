@@ -330,7 +330,8 @@ def complete(graph: Graph, r: Complete) -> Completion:
             raise Refusal(
                 Code.TERMINAL, f"{verb}: {rec.id} is {said} already; reopen it first", id=rec.id, status=rec.status
             )
-        return Completion(v, graph.completions.get(rec.id, ()), True)
+        gen, ready = graph.completions.get(rec.id, (0, ()))
+        return Completion(v, ready if gen == rec.gen else (), True)
     check_holder(verb, v, r.actor)
     if v.group and v.open_children:
         raise Refusal(
@@ -343,12 +344,12 @@ def complete(graph: Graph, r: Complete) -> Completion:
     return Completion(v, (), False)
 
 
-def remember_completion(graph: Graph, node_id: str, ready: tuple[str, ...]) -> None:
+def remember_completion(graph: Graph, node_id: str, gen: int, ready: tuple[str, ...]) -> None:
     """Keep what the first answer said, for a caller that lost it."""
     completions = graph.completions
     if completions:
         completions.pop(node_id, None)
     if ready:
-        completions[node_id] = ready
+        completions[node_id] = (gen, ready)
         if len(completions) > _COMPLETIONS_KEPT:
             del completions[next(iter(completions))]

@@ -109,8 +109,9 @@ class Graph:
         self.deadlines: list[tuple[float, int, Vertex]] = []
         #: Candidates for pruning: (not archived, finished_at, num, vertex), checked when met.
         self.finished: list[tuple[bool, float, int, Vertex]] = []
-        #: The answer to the last completes, by id, so that a repeated one is answered as the first was.
-        self.completions: dict[str, tuple[str, ...]] = {}
+        #: The last completes by id, each with its generation and what it made ready, so that a repeated one is answered
+        #: as the first was.
+        self.completions: dict[str, tuple[int, tuple[str, ...]]] = {}
         #: Whether something finished may wait on something unfinished: completed by hand, or its dep was reopened.
         self.untidy = False
         self.levels = Levels()

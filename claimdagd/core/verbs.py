@@ -65,7 +65,7 @@ def perform(graph: Graph, r: Request, now: float, wall: float, conn: int | None 
         ready = tuple(mutation.made_ready)
         if result.next is not None:
             ready = (*ready, *_taken_again(graph, mutation, result.next))
-        claims.remember_completion(graph, r.id, ready)
+        claims.remember_completion(graph, r.id, result.v.rec.gen if result.v is not None else 0, ready)
         result.ready = ready
     return result, mutation
 
