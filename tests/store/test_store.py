@@ -55,7 +55,7 @@ def test_encode_entry_writes_every_field() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("at", [0.0, 1.5, 1_700_000_000.123456, 1e22, 5e-324])
+@pytest.mark.parametrize("at", [0.0, 1.5, 1_700_000_000.123456, 4e9])
 @pytest.mark.parametrize("full", [True, False])
 def test_entry_line_is_what_encode_entry_makes(at: float, full: bool) -> None:
     """The quick way to a line and the plain one agree byte for byte."""
