@@ -49,9 +49,30 @@ def _quoted(word: str) -> str:
     return f'"{word}"' if any(char.isspace() or char in "\"';" for char in word) else word
 
 
+def has_user_namespaces(proc: Path = Path("/proc/sys")) -> bool:
+    """Whether this system lets an unprivileged process have a whole user namespace, as the hardening wants."""
+    refusals = (
+        ("kernel/apparmor_restrict_unprivileged_userns", "1"),
+        ("kernel/unprivileged_userns_clone", "0"),
+        ("user/max_user_namespaces", "0"),
+    )
+    return not any((proc / name).is_file() and (proc / name).read_text().strip() == no for name, no in refusals)
+
+
+def _without_namespaces(lines: list[str]) -> list[str]:
+    """The unit without the hardening that is done in a user namespace: with it the daemon would not start."""
+    begin, end = (
+        next((i for i, line in enumerate(lines) if line.startswith(mark)), len(lines))
+        for mark in ("# BEGIN user namespace", "# END user namespace")
+    )
+    return lines[:begin] + lines[end + 1 :]
+
+
 def contents(name: str) -> str:
-    """A unit as it is to be installed, for this installation."""
+    """A unit as it is to be installed, for this installation on this system."""
     lines = (sources() / name).read_text(encoding="utf-8").splitlines()
+    if not has_user_namespaces():
+        lines = _without_namespaces(lines)
     for index, line in enumerate(lines):
         if line.startswith("ExecStart="):
             _, _, options = line.partition(" ")

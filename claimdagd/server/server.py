@@ -79,8 +79,12 @@ class Server:
         sync: Callable[[], None] | None = None,
         dispossessed: Callable[[], str | None] = lambda: None,
         status: Callable[[], str] = lambda: "",
+        housekeep: Callable[[], None] = lambda: None,
     ) -> None:
-        """`sync` flushes the journal, blocking; `dispossessed` says what is no longer this daemon's own."""
+        """`sync` flushes the journal, blocking; `dispossessed` says what is no longer this daemon's own.
+
+        `status` is a line for a supervisor, `housekeep` is called with every heartbeat.
+        """
         self.service = service
         self.connections: set[Connection] = set()
         self.dirty: list[Connection] = []
@@ -93,6 +97,7 @@ class Server:
         self._sync = sync
         self._dispossessed = dispossessed
         self._status = status
+        self._housekeep = housekeep
         self._uid = os.geteuid()
         self._last_beat = time.monotonic()
         self._idle_since: float | None = None
@@ -310,6 +315,7 @@ class Server:
                 log.error("%s is no longer this daemon's own: it leaves", lost)
                 self.stop(f"{lost} is no longer its own", EXIT_DISPOSSESSED)
             self._leave_if_idle(now)
+            self._housekeep()
             if self._due is not None and self._clock.now() >= self._due:
                 self._on_wake()  # only a clock that jumped can be here before the reaper
             await anyio.sleep(period)

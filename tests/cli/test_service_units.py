@@ -32,6 +32,23 @@ def test_install_puts_both_units_in_place_and_says_what_next(cli: Cli, units: Pa
     assert cli("install-service").status == 0
 
 
+@pytest.mark.parametrize("name", ["kernel/unprivileged_userns_clone", "user/max_user_namespaces"])
+def test_unit_without_user_namespaces_leaves_out_what_needs_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the system lets nobody have a user namespace the daemon would not start with that part of the hardening."""
+    knob = tmp_path / name
+    knob.parent.mkdir()
+    assert service_units.has_user_namespaces(tmp_path)
+    knob.write_text("0\n")
+    assert not service_units.has_user_namespaces(tmp_path)
+    monkeypatch.setattr(service_units, "has_user_namespaces", lambda: False)
+    text = service_units.contents("claimdagd.service")
+    assert "PrivateUsers" not in text
+    assert "NoNewPrivileges=yes" in text
+    assert "[Install]" in text
+
+
 def test_a_unit_of_somebody_else_is_left_alone(cli: Cli, units: Path) -> None:
     """Unless that is asked for."""
     units.mkdir(parents=True)
