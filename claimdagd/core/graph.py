@@ -258,6 +258,10 @@ class Graph:
             self._leave(v, old)
         else:
             v.rec = new
+            if old.role is not new.role and v.entry is not None:
+                # Before all else that may move it: from here on it is looked for under its new role.
+                self.lines.remove(v, old.role)
+                self.lines.add(v)
             # A replaced record shares what did not change, so identity rules most of it out.
             if old.parent is not new.parent and old.parent != new.parent:
                 self._move(v, new)
@@ -270,9 +274,6 @@ class Graph:
                 self._renew_needs(v)
             if old.cost is not new.cost or old.priority is not new.priority:
                 self.levels.seed(v)
-            if old.role is not new.role and v.entry is not None:
-                self.lines.remove(v, old.role)
-                self.lines.add(v)
             if old.grants is not new.grants:
                 self.pools.move_grants(v, old.grants, new.grants)
             if old.cause is not new.cause:
@@ -500,7 +501,7 @@ class Graph:
         for child in tuple(v.children or ()):
             self._refile_below(child)
         if v.rec.needs:
-            v.active = self._active_below(v) - (v.rec.status in ACTIVE)
+            v.active = self._active_below(v) - (not v.group and v.rec.status in ACTIVE)
         if v.rec.status is READY and not v.group:
             self.lines.remove(v, v.rec.role)
             self.lines.add(v)
