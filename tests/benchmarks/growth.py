@@ -132,7 +132,7 @@ def in_its_own_process(work: Callable[..., Any], *arguments: Any) -> Any:
 
 def run(scale: Scale, sizes: list[int] | None = None, shapes: list[str] | None = None, rounds: int = 0) -> None:
     """Print the tables."""
-    sizes = sizes or [1000, 10_000, *([100_000] if scale is not Scale.QUICK else []), *([1_000_000] if scale is Scale.FULL else [])]
+    sizes = sizes or [1000, 10_000, 100_000, 1_000_000][: scale.pick(2, 3, 4)]
     rounds = rounds or scale.pick(1, 3, 3)
     for shape in shapes or list(SHAPES):
         found: dict[int, list[dict[str, tuple[float, float]]]] = {size: [] for size in sizes}
@@ -155,8 +155,8 @@ def run(scale: Scale, sizes: list[int] | None = None, shapes: list[str] | None =
                 rows.append(["  ratios", *(_ratio(cost[name], base[name]) for name in COLUMNS)])
         show(f"{shape}: microseconds per op in the core (submit: per node)", ("nodes", *COLUMNS), rows)
     print(
-        "Ratios: to the smallest graph, of means and of medians. first claim: brings the depths of the whole new graph\n"
-        "up to date, once. claim after: each claim_next follows an upsert at the end of the longest chain."
+        "Ratios: to the smallest graph, of means and of medians. first claim: the one after building, which may have\n"
+        "to bring depths up to date. claim after: each claim_next follows an upsert at the end of the longest chain."
     )
 
 

@@ -78,7 +78,7 @@ def by_claims(peer: Peer, actors: list[bytes], count: int) -> None:
     firsts = [claim(actor) for actor in actors]
     for _ in range(count):
         held = [claimed(answer, b'"ok":{"id":"') for answer in peer.ask(firsts)]
-        done = peer.ask([complete(h, a) for h, a in zip(held, actors)])
+        done = peer.ask([complete(h, a) for h, a in zip(held, actors, strict=True)])
         if b'"error"' in done[0][:20]:
             raise ValueError(done[0])
 
@@ -87,10 +87,10 @@ def by_next(peer: Peer, actors: list[bytes], count: int) -> None:
     held = [claimed(answer, b'"ok":{"id":"') for answer in peer.ask([claim(actor) for actor in actors])]
     peer.go()
     for _ in range(count):
-        answers = peer.ask([complete(h, a, b',"next":{}') for h, a in zip(held, actors)])
+        answers = peer.ask([complete(h, a, b',"next":{}') for h, a in zip(held, actors, strict=True)])
         held = [claimed(answer, b'"next":{"id":"') for answer in answers]
     peer.stop()
-    peer.ask([complete(h, a) for h, a in zip(held, actors)])
+    peer.ask([complete(h, a) for h, a in zip(held, actors, strict=True)])
 
 
 def main() -> None:

@@ -54,9 +54,7 @@ def measure(shape: str, count: int, summary: bool, whole: bool) -> float:
 
 
 def _told(submit: Submit, batch: int) -> Submit:
-    nodes = [
-        msgspec.structs.replace(node, summary=f"{SUMMARY} ({batch}.{i})") for i, node in enumerate(submit.nodes)
-    ]
+    nodes = [msgspec.structs.replace(node, summary=f"{SUMMARY} ({batch}.{i})") for i, node in enumerate(submit.nodes)]
     return msgspec.structs.replace(submit, nodes=tuple(nodes))
 
 

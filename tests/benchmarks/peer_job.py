@@ -1,4 +1,4 @@
-"""The job that the peers' workers do, which is nothing, and huey's queue of it: both are found by this module's name."""
+"""The job that the peers' workers do, which is nothing, and huey's queue of it: both are found by this name."""
 
 from __future__ import annotations
 

@@ -256,10 +256,7 @@ def run(scale: Scale, names: list[str] | None = None) -> None:
     here = [peer for peer in peers() if not peer.missing]
     rates: dict[str, tuple[list[float], list[float]]] = {peer.name: ([], []) for peer in here}
     with ExitStack() as stack:
-        served = {
-            peer.name: stack.enter_context(peer.serve(stack.enter_context(directory())))
-            for peer in here
-        }
+        served = {peer.name: stack.enter_context(peer.serve(stack.enter_context(directory()))) for peer in here}
         for _ in range(rounds):
             for peer in here:
                 address, fill = served[peer.name]
@@ -276,7 +273,7 @@ def run(scale: Scale, names: list[str] | None = None) -> None:
         ratios = [median(a / b for a, b in zip(reference[i], rates[peer.name][i], strict=True)) for i in (0, 1)]
         rows.append([peer.name, median(one), ratios[0], median(four), ratios[1]])
     show(
-        "Cycles of claim and complete per second (x: claimdagd with `next` over a bare socket is so many times as fast)",
+        "Cycles of claim and complete per second (x: so many times as fast is claimdagd, `next` over a bare socket)",
         ("", "1 worker", "x", "4 workers", "x"),
         rows,
     )

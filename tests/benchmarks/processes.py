@@ -167,7 +167,8 @@ def run_load(
 ) -> Load:
     """Drive the server `pid` from `workers` processes at once; on `core`, all of it runs on that one."""
     everywhere = os.sched_getaffinity(0)
-    arguments = [[path, kind, f"w{n}", str(count), str(depth), str(bytes_out), *(["-l"] if laps else [])] for n in range(workers)]
+    last = [str(count), str(depth), str(bytes_out), *(["-l"] if laps else [])]
+    arguments = [[path, kind, f"w{n}", *last] for n in range(workers)]
     clients = [
         subprocess.Popen(
             [sys.executable, "-I", "-S", str(LOAD), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

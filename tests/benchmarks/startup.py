@@ -107,9 +107,8 @@ def run(scale: Scale) -> None:
     for size, kind in states:
         found = median(times[size, kind])
         files, graph = (median(getattr(p, name) for p in parts[size, kind]) for name in ("files", "graph"))
-        rows.append(
-            [kind, size, 1e3 * found, size / (found - least), 1e6 * files / size, 1e6 * graph / size, size / (files + graph)]
-        )
+        by_part = [1e6 * files / size, 1e6 * graph / size, size / (files + graph)]
+        rows.append([kind, size, 1e3 * found, size / (found - least), *by_part])
     show(
         "Start-up: milliseconds to the first answer, and recovery",
         ("state", "nodes", "first answer ms", "nodes/s", "files us/node", "graph us/node", "nodes per CPU s"),

@@ -30,7 +30,8 @@ def show(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]], note: 
     print(f"\n{title}")
     for line in lines:
         first, *others = line
-        print("  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))]))
+        right = [text.rjust(width) for text, width in zip(others, widths[1:], strict=True)]
+        print("  ".join([first.ljust(widths[0]), *right]))
     if note:
         print(note)
     sys.stdout.flush()
