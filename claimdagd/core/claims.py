@@ -210,6 +210,13 @@ def _held(graph: Graph, verb: str, node_id: str, gen: int | None, actor: str | N
 
 def renew(graph: Graph, r: Renew | Running, conn: int | None = None) -> Vertex:
     """Move the deadline; the generation stays. A bound renew from a new connection rebinds the claim to it."""
+    v, lease = _renewed(graph, r, conn)
+    graph.set_lease(v, lease)
+    return v
+
+
+def _renewed(graph: Graph, r: Renew | Running, conn: int | None) -> tuple[Vertex, Lease]:
+    """The held node and the lease that it has from now on."""
     v = _held(graph, "renew" if isinstance(r, Renew) else "running", r.id, r.gen, r.actor)
     old = v.lease
     assert old is not None
@@ -217,19 +224,17 @@ def renew(graph: Graph, r: Renew | Running, conn: int | None = None) -> Vertex:
     # A renew with the right generation from a new connection rebinds a bound claim, asked for or not.
     bound = r.bound or (old.bound and r.gen is not None)
     conn = conn if bound else old.conn
-    graph.set_lease(v, Lease(graph.now + lease_s, lease_s, graph.now, bound or old.bound, conn))
-    return v
+    return v, Lease(graph.now + lease_s, lease_s, graph.now, bound or old.bound, conn)
 
 
 def running(graph: Graph, r: Running, conn: int | None = None) -> Vertex:
     """The holder has begun; as renew besides."""
-    v = renew(graph, r, conn)
+    v, lease = _renewed(graph, r, conn)
     if v.rec.status is Status.CLAIMED:
-        assert v.lease is not None
-        graph.put(
-            v,
-            replace(v.rec, status=Status.RUNNING, updated_at=graph.wall, lease=v.lease.lease_s, bound=v.lease.bound),
-        )
+        rec = replace(v.rec, status=Status.RUNNING, updated_at=graph.wall, lease=lease.lease_s, bound=lease.bound)
+        graph.put(v, rec, lease)
+    else:
+        graph.set_lease(v, lease)
     return v
 
 

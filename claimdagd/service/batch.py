@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -27,6 +27,9 @@ from claimdagd.wire import Code
 if TYPE_CHECKING:
     from claimdagd.service.sessions import Keeper, Session
 
+#: Requests that need not change a record: asked again they do no harm, and are not journaled for a token's sake.
+UNJOURNALED: Final = frozenset({wire.Renew, wire.Running})
+
 log = logging.getLogger("claimdagd")
 _encode = msgspec.json.Encoder().encode
 
@@ -35,12 +38,16 @@ class Act(msgspec.Struct, gc=False):
     """One thing done in a batch: what is to be delivered once it is in the journal, and how it is taken back."""
 
     session: Session | None
-    #: What is asked again where the batch cannot be written.
+    #: What is asked again where the batch cannot be written; None where that is told again as it is.
     request: wire.Request | None
     answer: bytes | None
     mutation: Mutation | None = None
     line: bytes | None = None
+    #: The token that this answered, and what answered it before.
     once: str | None = None
+    once_before: bytes | None = None
+    #: Belongs to the request of an act before it, and is done again with that.
+    follows: bool = False
     #: The claim that had waited and was answered by this.
     parked: ParkedClaim | None = None
     #: The claim that waits since this.
@@ -64,7 +71,9 @@ class Batch:
         fsync: bool,
         tell: Callable[[list[Act]], None],
         ask: Callable[[Session, wire.Request], None],
+        undone: Callable[[list[Mutation]], None],
     ) -> None:
+        """`tell` delivers acts that are journaled, `ask` does a request, `undone` hears of what was taken back."""
         self._graph = graph
         self._store = store
         self._lot = lot
@@ -72,6 +81,7 @@ class Batch:
         self._fsync = fsync
         self._tell = tell
         self._ask = ask
+        self._undone = undone
         self.acts: list[Act] = []
         self.seq = store.seq
         #: fsync mode: batches written, each with the last seq that must be on disk before it is told.
@@ -85,13 +95,19 @@ class Batch:
         recs: dict[Vertex, bytes],
         once: str | None = None,
         reply: bytes | None = None,
+        seq: int | None = None,
     ) -> bytes:
-        """The journal line of a mutation, with the next seq. `recs` holds records that are encoded already."""
-        self.seq += 1
+        """The journal line of a mutation, with the next seq, or with the one that it was given before.
+
+        `recs` holds records that are encoded already.
+        """
+        if seq is None:
+            self.seq += 1
+            seq = self.seq
         nodes = [recs[v] if v in recs else _encode(v.rec) for v in mutation.nodes]
         graph = self._graph
         return entry_line(
-            self.seq,
+            seq,
             graph.wall,
             op,
             actor,
@@ -120,7 +136,7 @@ class Batch:
                 self._store.append(lines)
             except StorageError as exc:
                 self._take_back(acts)
-                self._one_by_one(acts, exc, len(lines) == 1)
+                self._one_by_one(acts, exc)
                 return
         self._written(acts, bool(lines))
 
@@ -131,42 +147,58 @@ class Batch:
             self._tell(acts)
 
     def _take_back(self, acts: list[Act]) -> None:
+        """Undo it all, the latest first. Whoever had waited and was answered by it waits on, at his old place."""
+        mutations = []
+        parks = set()
         for act in reversed(acts):
             if act.mutation is not None:
                 self._graph.undo(act.mutation)
+                mutations.append(act.mutation)
             if act.once is not None:
-                self._once.forget(act.once)
-            if act.parks is not None and act.parks.number in self._lot.claims:
-                self._lot.leave(act.parks)
-                act.parks.session.lots -= 1
+                self._once.restore(act.once, act.once_before)
+            if act.parks is not None:
+                parks.add(act.parks.number)
+                if act.parks.number in self._lot.claims:
+                    self._lot.leave(act.parks)
+                    act.parks.session.lots -= 1
+        for act in acts:
+            parked = act.parked
+            if parked is not None and parked.number not in parks and not parked.session.closed:
+                self._lot.come_back(parked)
+                parked.session.lots += 1
         self.seq = self._store.seq
+        self._undone(mutations)
 
-    def _one_by_one(self, acts: list[Act], exc: StorageError, single: bool) -> None:
+    def _one_by_one(self, acts: list[Act], exc: StorageError) -> None:
+        """After a failed write: each request again by itself, so that only what cannot be written is refused."""
+        alone = sum(act.request is not None and act.parked is None and not act.follows for act in acts) == 1
         for act in acts:
             session, request = act.session, act.request
-            if session is None or session.closed:
+            if session is None or session.closed or act.parked is not None or act.follows:
                 continue
-            if act.parked is not None and act.mutation is not None:
-                # What was handed to somebody who waits is not handed out after all: he waits on.
-                self._lot.come_back(act.parked)
-                session.lots += 1
-            elif act.parked is not None or request is None:
-                self._tell([act])
-            elif act.line is not None and single:
-                message = f"{op_of(request)}: the journal could not be written ({exc}); nothing was changed"
-                session.deliver(refused(request.rid, Refusal(Code.STORAGE, message)))
+            if request is None:
+                self._written([Act(session, None, act.answer)], False)
+            elif alone:
+                self._refuse(session, request, f"the journal could not be written ({exc})")
             else:
-                self._ask(session, request)
-                again, self.acts = self.acts, []
-                lines = [a.line for a in again if a.line is not None]
-                try:
-                    if lines:
-                        self._store.append(lines)
-                except StorageError as error:
-                    self._take_back(again)
-                    self._one_by_one(again, error, single=True)
-                else:
-                    self._written(again, bool(lines))
+                self._once_more(session, request)
+
+    def _once_more(self, session: Session, request: wire.Request) -> None:
+        self._ask(session, request)
+        acts, self.acts = self.acts, []
+        lines = [act.line for act in acts if act.line is not None]
+        try:
+            if lines:
+                self._store.append(lines)
+        except StorageError as exc:
+            self._take_back(acts)
+            self._refuse(session, request, f"the journal could not be written ({exc})")
+        else:
+            self._written(acts, bool(lines))
+
+    def _refuse(self, session: Session, request: wire.Request, why: str) -> None:
+        refusal = Refusal(Code.STORAGE, f"{op_of(request)}: {why}; nothing was changed")
+        self._written([Act(session, None, refused(request.rid, refusal))], False)
 
     # --------------------------------------------------------------------------------------------------- fsync mode
 
@@ -187,16 +219,12 @@ class Batch:
         self._take_back(acts)
         for act in acts:
             session, request = act.session, act.request
-            if session is None or session.closed:
+            if session is None or session.closed or act.parked is not None or act.follows:
                 continue
-            if act.parked is not None and act.mutation is not None:
-                self._lot.come_back(act.parked)
-                session.lots += 1
-            elif isinstance(request, wire.Mutation):
-                message = f"{op_of(request)}: the journal could not be flushed ({exc}); nothing was changed"
-                session.deliver(refused(request.rid, Refusal(Code.STORAGE, message)))
+            if isinstance(request, wire.Mutation) and (act.line is not None or type(request) not in UNJOURNALED):
+                self._refuse(session, request, f"the journal could not be flushed ({exc})")
             elif request is not None:
                 self._ask(session, request)
-            elif act.answer is not None:
-                session.deliver(act.answer)
-        self.commit()
+                self.commit()
+            else:
+                self._written([Act(session, None, act.answer)], False)

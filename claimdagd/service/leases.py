@@ -53,11 +53,27 @@ class Leases:
         session.handed.append(v)
         lease = v.lease
         assert lease is not None
-        if v in self._warned:
+        warn = lease.deadline - lease.lease_s / 5
+        known = self._warned.get(v)
+        if known is not None and known <= warn:
             return False
-        self._warned[v] = warn = lease.deadline - lease.lease_s / 5
+        self._warned[v] = warn
         heappush(self._warnings, (warn, v.num, v))
         return True
+
+    def undone(self, mutations: list[Mutation], now: float) -> None:
+        """Claims that are held again, since their end was taken back: their connections may be gone by now."""
+        for mutation in mutations:
+            for v, *_ in mutation.log:
+                lease = v.lease if v is not None else None
+                if v is None or lease is None or lease.conn is None:
+                    continue
+                session = self._sessions.get(lease.conn)
+                if session is not None:
+                    session.held[v] = None
+                    continue
+                deadline = min(lease.deadline, now + self._grace_s)
+                self._graph.set_lease(v, msgspec.structs.replace(lease, deadline=deadline, conn=None))
 
     def unbind(self, session: Session, now: float, undelivered: bool) -> None:
         """The connection is gone: what it holds goes into its grace, or comes back at once if it never knew of it."""

@@ -21,16 +21,24 @@ class OnceTokens:
         """The first reply to `token`, or None."""
         return None if token is None else self._replies.get(token)
 
-    def remember(self, token: str, ok: bytes) -> None:
-        """`ok` answers `token` from now on."""
-        replies = self._replies
-        replies[token] = ok
-        if len(replies) > KEPT:
-            del replies[next(iter(replies))]
+    def remember(self, token: str, ok: bytes) -> bytes | None:
+        """`ok` answers `token` from now on. Returns what did before, for `restore`."""
+        before = self._replies.pop(token, None)
+        self._replies[token] = ok
+        return before
 
-    def forget(self, token: str) -> None:
-        """What `token` did was taken back."""
-        self._replies.pop(token, None)
+    def restore(self, token: str, before: bytes | None) -> None:
+        """What `token` did last was taken back."""
+        if before is None:
+            self._replies.pop(token, None)
+        else:
+            self._replies[token] = before
+
+    def trim(self) -> None:
+        """Let the oldest go. Only when what came after it is on disk: a refused request must not cost a token."""
+        replies = self._replies
+        while len(replies) > KEPT:
+            del replies[next(iter(replies))]
 
     def items(self) -> Iterable[tuple[str, bytes]]:
         """All of them, oldest first."""

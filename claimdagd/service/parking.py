@@ -124,6 +124,13 @@ class Lot:
             self._unwait(waiter)
         return found
 
+    def over(self, is_over: Callable[[str], bool]) -> list[Waiter]:
+        """The waits that are over as things stand, taken out."""
+        found = [w for w in self._waiters if all(map(is_over, w.request.ids))]
+        for waiter in found:
+            self._unwait(waiter)
+        return found
+
     def overdue_claims(self, now: float) -> list[ParkedClaim]:
         """Parked claims whose time is over, taken out."""
         found = []

@@ -26,7 +26,7 @@ from claimdagd.core.vertex import Vertex
 from claimdagd.core.views import encode_view
 from claimdagd.model import TERMINAL
 from claimdagd.service.answers import REPLIES, encode_ok, op_of, refusal_of_line, refused, with_next
-from claimdagd.service.batch import Act, Batch
+from claimdagd.service.batch import UNJOURNALED, Act, Batch
 from claimdagd.service.leases import Leases
 from claimdagd.service.ledger import Ledger
 from claimdagd.service.once import OnceTokens
@@ -85,14 +85,21 @@ class Service:
         self._ledger = Ledger(store.seq, ledger)
         self._lot = Lot()
         self._batch = Batch(
-            graph, store, self._lot, self._once, fsync=config.fsync, tell=self._tell, ask=self._ask
-        )
+            graph, store, self._lot, self._once,
+            fsync=config.fsync, tell=self._tell, ask=self._ask, undone=self._undone,
+        )  # fmt: skip
         self._draining = False
         self._snapshotting = False
         self._snapshot_failed = False
+        #: Who asked for a snapshot: the next one, and the one that is being written.
         self._checkpoints: list[tuple[Session, wire.Checkpoint]] = []
+        self._checkpointing: list[tuple[Session, wire.Checkpoint]] = []
         self._deadlocks: set[tuple[str, ...]] = set()
         self._deadlock_check: float | None = None
+        #: After a failed write no lease is ended before this time.
+        self._reap_again = 0.0
+        #: When those who wait are looked at again, after something was taken back.
+        self._wake_at: float | None = None
         #: When the shell means to call `tick` next; it is woken for what is due before.
         self._tick_at = 0.0
         #: How large the journal may grow before a snapshot is worth while.
@@ -164,7 +171,8 @@ class Service:
         """The daemon leaves: parked requests are told so, watchers are let go, mutations are refused from now on."""
         self._draining = True
         refusal = Refusal(Code.SHUTTING_DOWN, "shutting down: ask again when the daemon is back")
-        left: list[tuple[Session, wire.Request]] = [*self._lot.clear(), *self._checkpoints]
+        left: list[tuple[Session, wire.Request]] = [*self._lot.clear(), *self._checkpointing, *self._checkpoints]
+        self._checkpointing.clear()
         self._checkpoints.clear()
         for session, request in left:
             session.lots -= 1
@@ -229,31 +237,32 @@ class Service:
         """Perform `r` now, for itself or for what was `parked`; the answer leaves when it is journaled."""
         graph, batch, clock = self.graph, self._batch, self.clock
         result, mutation = verbs.perform(graph, r, clock.now(), clock.wall(), session.conn)
-        changed = bool(mutation)
         request: wire.Request = r if parked is None else parked.request
+        once: str | None = request.once  # type: ignore[attr-defined]
+        # A token's reply is journaled even where nothing changed: it must be the same after a restart.
+        changed = bool(mutation) or (once is not None and type(r) not in UNJOURNALED)
         act = Act(session, request, None)
         try:
             recs: dict[Vertex, bytes] = {}
             ok = REPLIES[type(r)](graph, r, result, recs)
             if parked is not None and parked.completed is not None:
                 ok = with_next(parked.completed, ok)
-            once: str | None = request.once  # type: ignore[attr-defined]
+            if mutation.unseated:
+                act.lost = self._leases.lost(session, r, mutation)
             if changed:
                 act.mutation = mutation
                 act.line = batch.line(op_of(r), r.actor, mutation, recs, once, ok)
-                act.once = once
-                if mutation.unseated:
-                    act.lost = self._leases.lost(session, r, mutation)
         except BaseException:
             graph.undo(mutation)
             raise
         if once is not None:
-            self._once.remember(once, ok)
+            act.once, act.once_before = once, self._once.remember(once, ok)
         for v in (result.v, result.next):
             if v is not None and v.lease is not None and v.lease.conn == session.conn and self._leases.bind(session, v):
                 self._call()
-        if parked is not None and parked.waited:
-            act.parked = parked
+        if parked is not None:
+            act.parked = parked if parked.waited else None
+            act.follows = not parked.waited
         batch.acts.append(act)
         refusal = result.next_refusal
         if refusal is not None and refusal.code in _NOTHING and type(r) is wire.Complete and r.next and r.next.wait:
@@ -270,27 +279,34 @@ class Service:
             raise Refusal(Code.BAD_REQUEST, "complete: next wants an actor, its own or complete's", field="next")
         plain = msgspec.structs.replace(r, next=None, once=None)
         result, mutation = verbs.perform(graph, plain, self.clock.now(), self.clock.wall(), session.conn)
-        recs: dict[Vertex, bytes] = {}
+        batch = self._batch
+        recs: dict[Vertex, bytes] = {v: _encode(v.rec) for v in mutation.nodes}
         ok = REPLIES[wire.Complete](graph, plain, result, recs)
-        act = Act(session, None, None)
+        act = Act(session, r, None)
         if mutation:
             act.mutation = mutation
-            act.line = self._batch.line("complete", r.actor, mutation, recs)
+            act.line = batch.line(op_of(r), r.actor, mutation, recs)
             act.lost = self._leases.lost(session, r, mutation)
-        self._batch.acts.append(act)
+        seq = batch.seq
+        batch.acts.append(act)
         self._wake()
         claim = _as_claim_next(r, next_)
         try:
             self._do(session, claim, self._lot.make(session, r, claim, ok, self._deadline(claim)))
         except Refusal as refusal:
+            told = Act(session, None, None, follows=True)
             if refusal.code in _NOTHING and claim.wait:
-                act.request = r
                 act.parks = self._park(session, r, claim, ok)
-                return
-            ok = with_next(ok, None, refusal)
+            else:
+                ok = with_next(ok, None, refusal)
+                told.answer = encode_ok(r.rid, ok)
             if r.once is not None:
-                self._once.remember(r.once, ok)
-            self._answer(session, r, ok)
+                # A claim would have had the token in its own line.
+                bearer, at = (act, seq) if mutation else (told, None)
+                bearer.mutation = mutation
+                bearer.line = batch.line(op_of(r), r.actor, mutation, recs, r.once, ok, at)
+                bearer.once, bearer.once_before = r.once, self._once.remember(r.once, ok)
+            batch.acts.append(told)
 
     # ------------------------------------------------------------------------------------------------------ parking
 
@@ -317,7 +333,7 @@ class Service:
                 self._serve(parked)
             except Refusal as refusal:
                 if refusal.code not in _NOTHING:
-                    self._refuse_parked(parked, refusal)
+                    self._refuse_parked(parked, refusal, parked)
                     continue
                 self._lot.come_back(parked)
                 if kind is None:
@@ -328,7 +344,7 @@ class Service:
         session, request = parked.session, parked.request
         known = self._once.reply(request.once)  # type: ignore[attr-defined]
         if known is not None and parked.completed is None:
-            self._batch.acts.append(Act(session, request, encode_ok(request.rid, known), parked=parked))
+            self._batch.acts.append(Act(session, None, encode_ok(request.rid, known), parked=parked))
         else:
             waiting, self._lot.claims = self._lot.claims, {}
             try:
@@ -337,14 +353,17 @@ class Service:
                 self._lot.claims = waiting
         session.lots -= 1
 
-    def _refuse_parked(self, parked: ParkedClaim, refusal: Refusal) -> None:
-        """A parked claim comes to nothing: its time is over, or its actor holds another node by now."""
+    def _refuse_parked(self, parked: ParkedClaim, refusal: Refusal, waits_on: ParkedClaim | None = None) -> None:
+        """A parked claim comes to nothing: its time is over, or its actor holds another node by now.
+
+        `waits_on`: it, where that is so only as long as what was done before is not taken back.
+        """
         parked.session.lots -= 1
         if parked.completed is not None:
             answer = encode_ok(parked.request.rid, with_next(parked.completed, None, refusal))
         else:
             answer = refused(parked.request.rid, refusal)
-        self._batch.acts.append(Act(parked.session, None, answer))
+        self._batch.acts.append(Act(parked.session, None, answer, parked=waits_on))
 
     # ------------------------------------------------------------------------------------------------------ telling
 
@@ -372,6 +391,7 @@ class Service:
                     session.deliver(act.answer)
                 elif act.late is not None:
                     session.deliver(act.late())
+        self._once.trim()
         deadlines = self.graph.deadlines
         if deadlines and deadlines[0][0] < self._tick_at:
             self._call()
@@ -399,6 +419,21 @@ class Service:
         if self._deadlock_check is None and self.graph.lines.lines:
             self._deadlock_check = self.clock.now() + DEADLOCK_S
             self._call()
+
+    def _undone(self, mutations: list[Mutation]) -> None:
+        """What was taken back may leave something for those who wait: they are looked at again, in a moment."""
+        now = self.clock.now()
+        self._leases.undone(mutations, now)
+        if len(self._lot):
+            self._wake_at = now + RETRY_S
+            self._call()
+
+    def _wake_again(self) -> None:
+        self._wake_at = None
+        for waiter in self._lot.over(self._is_over):
+            waiter.session.lots -= 1
+            self._batch.acts.append(Act(waiter.session, None, self._waited(waiter)))
+        self._wake()
 
     def _is_over(self, node_id: str) -> bool:
         v = self.graph.vertices.get(node_id)
@@ -429,10 +464,12 @@ class Service:
             self._time_out(waiter)
         if self._deadlock_check is not None and now >= self._deadlock_check:
             self._look_for_deadlocks(now)
+        if self._wake_at is not None and now >= self._wake_at:
+            self._wake_again()
         self._batch.commit()
         if leases is None:
             leases = self._leases.next_due()
-        times = [t for t in (leases, self._lot.next_due(), self._deadlock_check) if t is not None]
+        times = [t for t in (leases, self._lot.next_due(), self._deadlock_check, self._wake_at) if t is not None]
         self._tick_at = min(times, default=math.inf)
         return self._tick_at if times else None
 
@@ -440,6 +477,8 @@ class Service:
         """Leases that are over: the daemon itself hands the nodes back. Returns when to try again, if it must."""
         if not self._leases.may_reap(now):
             return None
+        if now < self._reap_again:
+            return self._reap_again
         graph, batch = self.graph, self._batch
         while True:
             expired = verbs.expire(graph, now, self.clock.wall())
@@ -452,7 +491,8 @@ class Service:
                 self._wake()
             batch.commit()
             if claims.overdue(graph, now) is v:
-                return now + RETRY_S
+                self._reap_again = now + RETRY_S
+                return self._reap_again
 
     def _time_out(self, waiter: Waiter) -> None:
         ids = waiter.request.ids
@@ -487,7 +527,8 @@ class Service:
         """Write a snapshot in slices; the caller gives the loop a turn between them. Raises StorageError."""
         graph, store = self.graph, self.store
         self._snapshotting = True
-        asked, self._checkpoints = self._checkpoints, []
+        asked = self._checkpointing = self._checkpoints
+        self._checkpoints = []
         head = SnapshotHead(graph.tag, store.seq, self.clock.wall(), graph.next_number, dict(graph.pools.configured))
         try:
             nodes = [v.rec for v in graph.vertices.values()]
@@ -505,6 +546,7 @@ class Service:
         finally:
             for session, _ in asked:
                 session.lots -= 1
+            self._checkpointing = []
             self._snapshotting = False
             self._limit_journal()
             self._batch.commit()
