@@ -65,6 +65,8 @@ class Item:
     finished_at: float | None = None
     grants: tuple[Grant, ...] = ()
     passes: int = 0
+    #: What its last complete made ready, at the generation of that time.
+    made_ready: tuple[int, frozenset[str]] = (0, frozenset())
 
     @property
     def number(self) -> int:
@@ -616,7 +618,7 @@ class Model:
         if request.returns is None:
             return {"ids": [item.id for item in items]}
         if any(ref not in refs for ref in request.returns):
-            raise Refused(Code.BAD_REQUEST)
+            raise Refused(Code.NOT_FOUND)
         return {"ids": [refs[ref] for ref in request.returns]}
 
     def restate(self, request: wire.Submit, items: list[Item], refs: dict[str, str]) -> None:
@@ -635,7 +637,9 @@ class Model:
             for named in (*(dep.on for dep in item.deps), *([item.parent] if item.parent else [])):
                 self.item(named)
         for item in items:
-            self.check(item, moved=True, weighed=True)
+            self.check_parent(item)
+        for item in items:
+            self.check(item, moved=False, weighed=True)
         self.judge(items, set())
 
     def mint(self) -> Item:
@@ -664,9 +668,12 @@ class Model:
 
     def change(self, item: Item, request: wire.Upsert | wire.SubmitNode, *, created: bool) -> None:
         """Set fields, check the result, and judge the edges that were added."""
-        old_parent, old_needs = item.parent, item.needs
+        old_parent, old_needs, old_deps = item.parent, item.needs, item.deps
         known = self.edges([item, *self.below(item)])
         self.write(item, request)
+        for dep in item.deps:
+            if dep.on not in {old.on for old in old_deps}:  # a pruned node may stay named, it counts as met
+                self.item(dep.on)
         moved = created or item.parent != old_parent
         self.check(item, moved=moved, weighed=moved or item.needs != old_needs)
         self.judge([item, *self.below(item)], known)
@@ -715,14 +722,8 @@ class Model:
 
     def check(self, item: Item, *, moved: bool, weighed: bool) -> None:
         """What can be said of a node in its place."""
-        if item.parent is not None and moved:
-            parent = self.item(item.parent)
-            if parent.final is not None:
-                raise Refused(Code.TERMINAL)
-            if parent.outcome in (Outcome.FAILED, Outcome.CANCELLED):
-                raise Refused(Code.BAD_STATUS)
-        for dep in item.deps:
-            self.item(dep.on)
+        if moved:
+            self.check_parent(item)
         if self.has_cycle():
             raise Refused(Code.CYCLE)
         for other in (item, *self.below(item)) if weighed else ():
@@ -731,6 +732,13 @@ class Model:
                 most = lender.needs[resource] if lender is not None else self.capacity(resource)
                 if other.final is None and units > most:
                     raise Refused(Code.WOULD_NOT_RUN)
+
+    def check_parent(self, item: Item) -> None:
+        parent = self.item(item.parent) if item.parent is not None else None
+        if parent is not None and parent.final is not None:
+            raise Refused(Code.TERMINAL)
+        if parent is not None and parent.outcome in (Outcome.FAILED, Outcome.CANCELLED):
+            raise Refused(Code.BAD_STATUS)
 
     def judge(self, items: list[Item], known: set[tuple[str, Dep, Moment]]) -> None:
         """An edge is judged when it is added: onto work already failed it cancels at once."""
@@ -923,9 +931,10 @@ class Model:
         else:
             self.check_actor(item, request.actor)
             self.complete(item, request)
+            item.made_ready = (item.gen, frozenset({other.id for other in self.ready_work()} - before))
         answer: dict[str, Any] = {
             "node": self.view(item.id),
-            "ready": {other.id for other in self.ready_work()} - before,
+            "ready": item.made_ready[1] if item.made_ready[0] == item.gen else set(),
             "next": None,
             "code": None,
         }
@@ -956,7 +965,6 @@ class Model:
         if top.final is not None:
             raise Refused(Code.TERMINAL)
         self.root = top.id
-        top.error = request.error
         victims = [item for item in (top, *self.below(top)) if item.final is None]
         for item in victims:
             if item.held:
@@ -964,6 +972,7 @@ class Model:
             item.final = Outcome.CANCELLED
             item.outcome = None if item.is_group else Outcome.CANCELLED
             item.cause = top.id if item is not top else None
+            item.error = request.error if item is top else None
         for item in victims:
             self.cancel_dependents(item, "own")
             self.finish(item, Outcome.CANCELLED)
