@@ -18,8 +18,8 @@ from claimdagd.store.entry import Count, Tag
 from claimdagd.store.lines import FORMAT, seal
 
 SNAPSHOT = "snapshot.jsonl"
-#: How many nodes are written without a turn of the loop between: half a millisecond's work. With 1,024 every request that
-#: comes meanwhile waits three times as long, and with fewer the turns begin to cost more than the writing.
+#: How many nodes are written without a turn of the loop between: half a millisecond's work. With 1,024 every request
+#: that comes meanwhile waits three times as long; with fewer the turns begin to cost more than the writing.
 SLICE = 256
 
 
