@@ -271,28 +271,24 @@ def reopen(graph: Graph, v: Vertex) -> None:
     """Bring a terminal node back, with whatever its ending had cancelled; terminal ancestors are open again."""
     if v.rec.status not in TERMINAL:
         raise Refusal(Code.NOT_TERMINAL, f"reopen: {v.rec.id} is {v.rec.status}, not finished", id=v.rec.id)
-    back: dict[Vertex, None] = {}
-    queue = [v]
-    causes: dict[str, None] = {v.rec.id: None}
-    unread = [v.rec.id]
-    while queue or unread:
-        for x in queue:
-            if x in back:
-                continue
-            back[x] = None
-            _bring_back(graph, x)
-            p = x.parent
-            while p is not None and p.rec.status in TERMINAL:
-                causes[p.rec.id] = None
-                unread.append(p.rec.id)
-                if p.rec.cause in causes:
-                    back[p] = None
-                    _bring_back(graph, p)
-                else:
-                    _lift(graph, p)
-                p = p.parent
-        queue = [x for cause in unread for x in graph.caused.get(cause, ())]
-        unread = []
+    caused = graph.caused
+    back: dict[Vertex, None] = dict.fromkeys([v, *caused.get(v.rec.id, ())])
+    above: dict[Vertex, None] = {}
+    queue = list(back)
+    for x in queue:
+        p = x.parent
+        while p is not None and p.rec.status in TERMINAL and p not in above:
+            above[p] = None
+            for y in caused.get(p.rec.id, ()):
+                if y not in back:
+                    back[y] = None
+                    queue.append(y)
+            p = p.parent
+    for x in back:
+        _bring_back(graph, x)
+    for p in above:
+        if p not in back:
+            _lift(graph, p)
     for x in back:
         if x is not v and x.rec.status not in TERMINAL and x.rec.outcome is None:
             culprit = failed_dep(x)
