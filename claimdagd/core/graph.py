@@ -577,7 +577,7 @@ class Graph:
                 self._on_status(v, flags ^ changed, flags, new)
                 if changed & (_F_OVER | _F_OWN_OVER):
                     self.levels.turn(v)
-            if (changed & flags & _F_ASKING) or status is BLOCKED:
+            if (changed & flags & _F_ASKING) or status is BLOCKED or was is BLOCKED:
                 self._touched.append(v)
             if changed & _F_OWN_OVER and (v.unmet if flags & _F_OWN_OVER else v.dependents):
                 self.untidy = True
