@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappush
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from claimdagd.core.grants import Pools
 from claimdagd.core.levels import Levels
 from claimdagd.core.lines import Lines
+from claimdagd.core.mutation import Mutation, Step
 from claimdagd.core.vertex import EDGE_ANY, EDGE_OWN, Lease, Vertex
 from claimdagd.model import (
     GROUPS,
@@ -47,42 +48,13 @@ _FLAGS: Final = {
     | _F_ASKING * (status in (TODO, READY))
     for status in Status
 }
+_F_ENDS: Final = _F_OVER | _F_OWN_OVER
 #: Flags of a node that is not there: over, in that nobody counts it.
 _ABSENT: Final = _F_OVER
 #: Levels that may be brought up to date by the way.
 _SMALL: Final = 256
 
 replace = msgspec.structs.replace
-
-
-#: One step of a mutation: the vertex, its record and lease before, and whether the change is derived. No vertex: the
-#: capacity of the resource named, with the units configured before.
-Step: TypeAlias = "tuple[Vertex | None, Node | str | None, Lease | int | None, bool]"
-
-
-class Mutation:
-    """What one accepted request changed, and how to take it back."""
-
-    __slots__ = ("capacity", "ended", "flips", "gone", "log", "made_ready", "nodes", "number_before", "unseated")
-
-    def __init__(self, log: list[Step], number_before: int) -> None:
-        self.log = log
-        self.number_before = number_before
-        #: Vertices whose record changed in itself, in the order of first change.
-        self.nodes: list[Vertex] = []
-        #: Derived changes of status of other nodes: status to ids.
-        self.flips: dict[str, list[str]] = {}
-        self.gone: list[str] = []
-        self.capacity: dict[str, int] | None = None
-        #: Ids of work that was not ready before and is now.
-        self.made_ready: list[str] = []
-        #: Nodes that this mutation made terminal.
-        self.ended: list[Vertex] = []
-        #: Whether it moved a lease that belongs to a connection.
-        self.unseated = False
-
-    def __bool__(self) -> bool:
-        return bool(self.nodes or self.flips or self.gone or self.capacity is not None)
 
 
 class Graph:
@@ -100,9 +72,9 @@ class Graph:
         self.default_lease_s = default_lease_s
         self.vertices: dict[str, Vertex] = {}
         self.next_number = 1
-        #: Work (no groups) by status, and all nodes by status.
+        #: How much work, and how many groups, there are by status.
         self.work: dict[Status, int] = dict.fromkeys(Status, 0)
-        self.counts: dict[Status, int] = dict.fromkeys(Status, 0)
+        self.groups: dict[Status, int] = dict.fromkeys(Status, 0)
         self.by_assignee: dict[str, Vertex] = {}
         self.caused: dict[str, dict[Vertex, None]] = {}
         #: (when, num, vertex): each lease has one at its deadline or before; an early one is put back when it is met.
@@ -137,48 +109,70 @@ class Graph:
             self.settle()
         log = self._log
         self._log = []
-        mutation = Mutation(log, self._number_before)
         if len(log) == 1:
             v, old, lease, derived = log[0]
-            if v is not None:
-                if lease is not None and lease.conn is not None:  # type: ignore[union-attr]
-                    mutation.unseated = True
-                self._sum_up(mutation, v, old, not derived)  # type: ignore[arg-type]
-                return mutation
+            if v is not None and old is not None and v.present and not derived:
+                # One record changed and nothing else: most requests.
+                return self._one_change(v, old, lease, log)  # type: ignore[arg-type]
+        return self._many_changes(log)
+
+    def _one_change(self, v: Vertex, old: Node, lease: Lease | None, log: list[Step]) -> Mutation:
+        rec = v.rec
+        status = rec.status
+        return Mutation(
+            log=log,
+            number_before=self._number_before,
+            nodes=(v,),
+            made_ready=(rec.id,) if status is READY and old.status is not READY and not v.group else (),
+            ended=(v,) if status in TERMINAL and old.status not in TERMINAL else (),
+            unseated=lease is not None and lease.conn is not None,
+        )
+
+    def _many_changes(self, log: list[Step]) -> Mutation:
         first: dict[Vertex, Node | None] = {}
         own: set[Vertex] = set()
+        capacity: dict[str, int] = {}
+        unseated = False
         for v, old, lease, derived in log:
             if v is None:
                 assert isinstance(old, str)
-                mutation.capacity = mutation.capacity or {}
-                mutation.capacity[old] = self.pools.capacity(old)
+                capacity[old] = self.pools.capacity(old)
                 continue
             if lease is not None and lease.conn is not None:  # type: ignore[union-attr]
-                mutation.unseated = True
+                unseated = True
             if v not in first:
                 first[v] = old  # type: ignore[assignment]
             if not derived:
                 own.add(v)
+        nodes, ended, made_ready, gone = [], [], [], []
+        flips: dict[str, list[str]] = {}
         for v, before in first.items():
-            self._sum_up(mutation, v, before, v in own)
-        return mutation
-
-    def _sum_up(self, mutation: Mutation, v: Vertex, before: Node | None, own: bool) -> None:
-        rec = v.rec
-        if not v.present:
-            if before is not None:
-                mutation.gone.append(rec.id)
-            return
-        was = before.status if before is not None else None
-        status = rec.status
-        if own:
-            mutation.nodes.append(v)
-            if status in TERMINAL and was not in TERMINAL:
-                mutation.ended.append(v)
-        elif status is not was:
-            mutation.flips.setdefault(status, []).append(rec.id)
-        if status is READY and was is not READY and not v.group:
-            mutation.made_ready.append(rec.id)
+            rec = v.rec
+            if not v.present:
+                if before is not None:
+                    gone.append(rec.id)
+                continue
+            was = before.status if before is not None else None
+            status = rec.status
+            if v in own:
+                nodes.append(v)
+                if status in TERMINAL and was not in TERMINAL:
+                    ended.append(v)
+            elif status is not was:
+                flips.setdefault(status, []).append(rec.id)
+            if status is READY and was is not READY and not v.group:
+                made_ready.append(rec.id)
+        return Mutation(
+            log=log,
+            number_before=self._number_before,
+            nodes=nodes,
+            flips=flips,
+            gone=gone,
+            capacity=capacity or None,
+            made_ready=made_ready,
+            ended=ended,
+            unseated=unseated,
+        )
 
     def mark(self) -> int:
         """A place in the mutation under way, for `changed_since`."""
@@ -336,9 +330,8 @@ class Graph:
         self.levels.forget(v)
 
     def _count(self, v: Vertex, status: Status, by: int) -> None:
-        self.counts[status] += by
-        if not v.group:
-            self.work[status] += by
+        tally = self.groups if v.group else self.work
+        tally[status] += by
 
     def _seat(self, v: Vertex, old: str | None, new: str | None) -> None:
         if old is not None:
@@ -478,8 +471,8 @@ class Graph:
         was, v.group = v.group, new.kind in GROUPS
         if was is v.group:
             return
-        by = 1 if was else -1
-        self.work[old.status] += by
+        self.work[old.status] += 1 if was else -1
+        self.groups[old.status] -= 1 if was else -1
         if old.status is READY:
             if v.group:
                 self.lines.remove(v, old.role)
@@ -564,13 +557,9 @@ class Graph:
     def _follow_status(self, v: Vertex, old: Node, new: Node) -> None:
         was, status = old.status, new.status
         if was is not status:
-            counts = self.counts
-            counts[was] -= 1
-            counts[status] += 1
-            if not v.group:
-                work = self.work
-                work[was] -= 1
-                work[status] += 1
+            tally = self.groups if v.group else self.work
+            tally[was] -= 1
+            tally[status] += 1
             flags = _FLAGS[status]
             changed = _FLAGS[was] ^ flags
             if changed:
@@ -700,7 +689,12 @@ class Graph:
     @property
     def live(self) -> int:
         """How many nodes are held under a lease."""
-        return self.counts[Status.CLAIMED] + self.work[RUNNING]
+        return self.work[Status.CLAIMED] + self.work[RUNNING]
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        """How many nodes there are by status."""
+        return {status: n + self.groups[status] for status, n in self.work.items()}
 
     def ready_work(self) -> list[Vertex]:
         """All work that is ready, in no order."""

@@ -36,7 +36,7 @@ class Levels:
         self._enqueue(v, _FULL)
 
     def place(self, v: Vertex) -> None:
-        """`v` has come to stand where it does: the gate above it may lie deeper for it, though nothing of `v` changed."""
+        """`v` has come to stand where it does: the gate above it may lie deeper for that, though `v` is as it was."""
         self._enqueue(v, _FULL | _UP if v.gate is not None else _FULL)
 
     def offer(self, target: Vertex, waiter: Vertex) -> None:
@@ -176,7 +176,7 @@ class Levels:
         return 0.0 if v.group or v.rec.status in _OWN_OVER else v.rec.cost
 
     def compute(self, v: Vertex) -> tuple[float, int, float, int]:
-        """Tail after the end, priority at the end, tail from the start, priority from the start; from the neighbours."""
+        """Tail and priority after the end, tail and priority from the start: all from the neighbours."""
         rec = v.rec
         end = 0.0
         end_p = rec.priority

@@ -37,7 +37,7 @@ def make_room(graph: Graph, verb: str, new: Container[Vertex]) -> None:
             if not _is_current(graph, entry):
                 continue
             tree = graph.subtree(v)
-            if v in new or any(_is_hung_on(x) for x in tree):
+            if any(x in new or _is_hung_on(x) for x in tree):
                 kept.append(entry)
                 continue
             kept.append(entry)  # for the case that this mutation is undone; dropped when met again

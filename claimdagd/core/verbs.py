@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from claimdagd.core import claims, edit, endings
-from claimdagd.core.graph import Graph, Mutation
+from claimdagd.core.graph import Graph
+from claimdagd.core.mutation import Mutation
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.submit import submit
 from claimdagd.core.vertex import Vertex

@@ -91,7 +91,7 @@ def entry_line(
     op: str,
     actor: str | None,
     nodes: Sequence[bytes],
-    flips: dict[str, list[str]],
+    flips: dict[str, list[str]] | None,
     gone: Sequence[str],
     capacity: dict[str, int] | None,
     once: str | None,

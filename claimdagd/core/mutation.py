@@ -1,0 +1,38 @@
+"""What one accepted request changed: for the journal, for those who wait, to take it back. Must not decide anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from claimdagd.core.vertex import Lease, Vertex
+from claimdagd.model import Node
+
+#: One step: the vertex, its record and lease before, and whether the change is derived. No vertex: the capacity of the
+#: resource named, with the units configured before.
+Step: TypeAlias = "tuple[Vertex | None, Node | str | None, Lease | int | None, bool]"
+
+
+class Mutation(msgspec.Struct, kw_only=True):
+    """The steps in `log` are taken back in reverse; `number_before` is the id number that was next before them."""
+
+    log: list[Step]
+    number_before: int
+    #: Vertices whose record changed in itself, in the order of first change.
+    nodes: Sequence[Vertex] = ()
+    #: Derived changes of status of other nodes: status to ids.
+    flips: dict[str, list[str]] | None = None
+    #: Ids of nodes that were pruned.
+    gone: Sequence[str] = ()
+    capacity: dict[str, int] | None = None
+    #: Ids of work that was not ready before and is now.
+    made_ready: Sequence[str] = ()
+    #: Nodes that this made terminal.
+    ended: Sequence[Vertex] = ()
+    #: Whether it moved a lease that belongs to a connection.
+    unseated: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.flips or self.gone or self.capacity is not None)
