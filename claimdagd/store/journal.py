@@ -149,13 +149,15 @@ class Journal:
 
         A ValueError is a bug in the caller: lines that do not follow would be a journal that nobody can read.
         """
-        seq = self.seq
+        layout = self._layout
+        seq = layout.base + len(layout.ends)
         for line in lines:
             seq += 1
             if not line.startswith(b'{"seq":%d,' % seq) or not line.endswith(b"}\n"):
                 raise ValueError(f"not journal entry {seq}: {line[:80]!r}")
         if self.broken:
             self.repair()
+            layout = self._layout
         # Until the write has gone well the file is to be taken for broken, whatever ends this function.
         self.broken = True
         try:
@@ -167,10 +169,11 @@ class Journal:
                 pass  # stays broken: a later call tries again
             raise StorageError.of(self.path, exc) from exc
         self.broken = False
-        end = self.size
+        ends = layout.ends
+        end = ends[-1] if ends else layout.header_bytes
         for line in lines:
             end += len(line)
-            self._layout.ends.append(end)
+            ends.append(end)
 
     def repair(self) -> None:
         """Bring the file back to its whole entries: cut it, or else write it anew under its name."""
