@@ -124,21 +124,22 @@ class _Optimist:
 
     def stuck_on(self, h: Vertex, waiting: dict[Vertex, dict[str, list[Vertex]]]) -> list[Vertex]:
         """The waiting work that keeps `h` from ever ending: below it, and where that leads by its deps."""
-        seen = {h: None}
-        stack = [h]
+        # Whether its end is waited for, or its own result alone.
+        seen = {(h, True): None}
+        stack = [(h, True)]
         while stack:
-            v = stack.pop()
-            after: list[Vertex] = list(v.children or ())
+            v, end = stack.pop()
+            after = [(c, True) for c in v.children or ()] if end else []
             if v not in waiting and v not in self.own_over:
                 x: Vertex | None = v
                 while x is not None:
-                    after.extend(t for t in x.dep_on if t is not None)
+                    after.extend((t, x.own_deps is None or t not in x.own_deps) for t in x.dep_on if t is not None)
                     x = x.gate
             for n in after:
-                if n not in seen and n.rec.status not in TERMINAL and n not in self.over:
+                if n not in seen and n[0].rec.status not in TERMINAL and n[0] not in (self.over if n[1] else self.own_over):
                     seen[n] = None
                     stack.append(n)
-        return [v for v in seen if v in waiting]
+        return list(dict.fromkeys(v for v, _ in seen if v in waiting))
 
 
 def _name(optimist: _Optimist, waiting: dict[Vertex, dict[str, list[Vertex]]]) -> list[dict[str, Any]]:
