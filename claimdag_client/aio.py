@@ -276,14 +276,14 @@ class Client:
                 if dialled is None:
                     return
             self.daemon = dialled.hello
-            began = anyio.current_time()
+            answers = self._talk.answers
             try:
                 async with dialled.stream:
-                    self._talk.opened(dialled.hello.graph, began)
+                    self._talk.opened(dialled.hello.graph, anyio.current_time())
                     await self._carry(dialled)
             finally:
                 self._talk.dropped()
-            if not self._talk.leaving and anyio.current_time() - began > 1.0:
+            if self._talk.answers > answers:
                 pauses = delays()
             await anyio.sleep(next(pauses))
             dialled = None

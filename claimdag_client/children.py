@@ -14,21 +14,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import anyio
 
 from claimdag_client.terminal import Terminal
-from claimdag_client.warden import Warden, signal_group
+from claimdag_client.warden import Warden, group_lives, signal_group
 
-#: After SIGKILL, how long to wait for a group's last members to be gone: one that nobody reaps may never be.
-GONE_S = 0.5
+#: After SIGKILL, how long to wait for a group's last members to be gone: one that hangs in the kernel may not be.
+GONE_S = 2.0
+STOP_AGAIN_S = 0.5
 JOB_STOPS = frozenset({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU})
 
 
 class Child:
     """A running command. `status` is None while it runs, then its exit status, or minus the signal that killed it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], warden: Warden, terminal: Terminal | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], warden: Warden, terminal: Terminal | None, *, foreground: bool
+    ) -> None:
         self.pid = process.pid
         self.status: int | None = None
         #: It has, or had, the terminal's foreground: what is typed goes to it and not to the worker.
-        self.foreground = terminal is not None
+        self.foreground = foreground
         self._process = process
         self._warden = warden
         self._terminal = terminal
@@ -45,12 +48,13 @@ class Child:
         terminal: Terminal | None,
         keep_stdin: bool,
     ) -> Child:
-        """Start `command`, in the foreground of `terminal` if there is one. OSError when it cannot be started."""
+        """Start `command`, in the foreground of `terminal` if that is ours. OSError when it cannot be started."""
+        foreground = terminal is not None and terminal.ours()
 
         def become() -> None:
             pid = os.getpid()
             warden.tell(pid)
-            if terminal is not None:
+            if terminal is not None and foreground:
                 terminal.lend(pid)
 
         try:
@@ -64,13 +68,12 @@ class Child:
                 preexec_fn=become,
             )
         except BaseException:
-            if terminal is not None:
-                terminal.lent_to = terminal.lent_to or os.getpgrp()
-                terminal.take_back(restore=False)
+            if terminal is not None and foreground:
+                terminal.take_back_from_nobody()
             raise
-        if terminal is not None:
+        if terminal is not None and foreground:
             terminal.lent_to = process.pid
-        return cls(process, warden, terminal)
+        return cls(process, warden, terminal, foreground=foreground)
 
     def look(self) -> None:
         """Take note of what became of it. Called at every SIGCHLD."""
@@ -97,20 +100,24 @@ class Child:
                 break
             stopped, self._stopped = self._stopped, None
             if stopped in JOB_STOPS and self._terminal is not None:
-                self._stop_job(self._terminal)
+                await self._stop_job(self._terminal)
             elif stopped is None:
                 await self._changed.wait()
         if self._terminal is not None:
             self._terminal.take_back(restore=self.status != 0)
         return self.status
 
-    def _stop_job(self, terminal: Terminal) -> None:
+    async def _stop_job(self, terminal: Terminal) -> None:
         """Stop as the shell that started the worker expects of its job; returns when it was told to go on."""
         terminal.take_back(restore=False)
         os.killpg(os.getpgrp(), signal.SIGTSTP)
-        # Going on: here, or at once where there is no shell that could say so.
+        # Going on from here; or never stopped, where there is no shell that could say so.
         if terminal.ours():
+            self.foreground = True
             terminal.lend(self.pid)
+        else:
+            # In the background it will stop again if it still wants the terminal: not in a hurry.
+            await anyio.sleep(STOP_AGAIN_S)
         signal_group(self.pid, signal.SIGCONT)
 
     def signal(self, number: int) -> None:
@@ -135,7 +142,7 @@ class Child:
                 tasks.start_soon(hurry)
                 await self._gone()
                 tasks.cancel_scope.cancel()
-        if self.status is None or signal_group(self.pid, 0):
+        if self.status is None or group_lives(self.pid):
             self.signal(signal.SIGKILL)
             with anyio.move_on_after(GONE_S):
                 await self._gone()
@@ -144,7 +151,7 @@ class Child:
 
     async def _gone(self) -> None:
         await self.wait()
-        while signal_group(self.pid, 0):  # noqa: ASYNC110  (nothing tells when a group has become empty)
+        while group_lives(self.pid):  # noqa: ASYNC110  (nothing tells when a group has become empty)
             await anyio.sleep(0.02)
 
 

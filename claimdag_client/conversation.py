@@ -134,6 +134,8 @@ class Conversation:
         self.connected = False
         #: The daemon said that it is leaving: drop this connection, and look for the next daemon.
         self.leaving = False
+        #: So many answers have come: a connection that brought some was worth making.
+        self.answers = 0
         self.over: ClaimdagError | None = None
         self._rid = 0
         self._out: list[bytes] = []
@@ -221,10 +223,11 @@ class Conversation:
         """A line from the daemon. ValueError when it is not of the protocol: drop the connection."""
         try:
             message = decode_message(line)
+            event = msgspec.json.decode(message.event, type=dict[str, Any]) if message.event else None
         except (msgspec.MsgspecError, RecursionError) as exc:
             raise ValueError(f"not of the protocol: {line[:80]!r}") from exc
-        if message.event:
-            self._told(msgspec.json.decode(message.event), now)
+        if event is not None:
+            self._told(event, now)
             return
         call = self.calls.get(message.rid) if isinstance(message.rid, int) else None
         if message.error is not None:
@@ -232,12 +235,14 @@ class Conversation:
             if error.code == "shutting_down" and (call is None or call.ask.op not in NEVER_AGAIN):
                 self.leaving = True
             elif call is not None:
+                self.answers += 1
                 self._refused(call, error, now)
         elif message.ok and call is not None:
             try:
                 reply = msgspec.json.decode(message.ok, type=call.ask.reply)
-            except msgspec.MsgspecError as exc:
+            except (msgspec.MsgspecError, RecursionError) as exc:
                 raise ValueError(f"{call.ask.op}: not of the protocol: {exc}") from exc
+            self.answers += 1
             self._answered(call, reply, now)
 
     def due(self) -> float | None:

@@ -69,7 +69,8 @@ def connect(
 ) -> Client:
     """Connect to the daemon: a Client, to be closed or used as a context manager.
 
-    The arguments are those of the async `claimdag_client.connect`; `on_notice` is called in the client's thread.
+    The arguments are those of the async `claimdag_client.connect`; `on_notice` is called in the client's thread,
+    and must not ask.
     Raises Unreachable when there is no daemon, Mismatch when it speaks another protocol.
     """
     path = connection.socket_of(None if socket is None else os.fspath(socket), directory)
@@ -342,9 +343,9 @@ class Client:
                 current = self._reach(pauses)
                 if current is None:
                     return
-            began = time.monotonic()
+            answers = self._talk.answers
             self._talk_over(current)
-            if not self._talk.leaving and time.monotonic() - began > 1.0:
+            if self._talk.answers > answers:
                 pauses = delays()
             self._closed.wait(next(pauses))
             current = None

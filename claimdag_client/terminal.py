@@ -44,6 +44,11 @@ class Terminal:
         self.lent_to = group
         _set_foreground(group)
 
+    def take_back_from_nobody(self) -> None:
+        """As take_back, when the group that it was lent to never came to be."""
+        self.lent_to = None
+        _set_foreground(os.getpgrp())
+
     def take_back(self, *, restore: bool) -> None:
         """Put this process's group back there, if the loan still stands; `restore` undoes what a killed one left."""
         group, self.lent_to = self.lent_to, None

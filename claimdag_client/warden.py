@@ -31,6 +31,26 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
+def group_lives(group: int) -> bool:
+    """Somebody in a process group still runs. Zombies do not, and those that nobody reaps would stay for ever."""
+    if not signal_group(group, 0):
+        return False
+    try:
+        pids = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return True
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                # pid (name, which may hold anything) state parent group ...
+                state, _, member_of = file.read().rpartition(b")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue  # It has ended meanwhile.
+        if int(member_of) == group and state not in b"ZX":
+            return True
+    return False
+
+
 class Warden:
     """The worker's end: `watch` and `unwatch` groups; `tell` is what the command's own process calls."""
 
@@ -101,7 +121,7 @@ def _watch_over(pipe: int, kill_after_s: float) -> None:
         signal_group(group, signal.SIGTERM)
         signal_group(group, signal.SIGCONT)
     while groups and time.monotonic() < deadline:
-        groups = {group for group in groups if signal_group(group, 0)}
+        groups = {group for group in groups if group_lives(group)}
         time.sleep(0.02)
     for group in groups:
         signal_group(group, signal.SIGKILL)

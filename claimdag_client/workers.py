@@ -190,13 +190,12 @@ class Crew:
             self._children.discard(child)
 
     async def _start(self, claim: Claim) -> Child:
-        terminal = self._terminal if self._terminal is not None and self._terminal.ours() else None
         try:
             return Child.start(
                 self._command,
                 environment_of(claim.id, claim.gen, claim.summary, self.dag.socket),
                 self._warden,
-                terminal=terminal,
+                terminal=self._terminal,
                 keep_stdin=self._alone,
             )
         except (OSError, ValueError) as exc:

@@ -242,6 +242,19 @@ def test_run_stopped_loses_its_node_at_the_lease_and_ends_the_command_when_it_go
     assert node(daemon, id)["assignee"] == "b"
 
 
+def test_run_under_a_daemon_that_is_stopped_for_longer_than_the_lease_keeps_its_claim(daemon: Daemon) -> None:
+    """A daemon that was itself asleep reclaims nobody unheard."""
+    id = add(daemon)
+    with claimdag(daemon, "run", "--assignee", "a", "--lease", "1", id, "--", "sleep", "2.5") as worker:
+        until(lambda: held(daemon, id), "a running node")
+        daemon.signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        daemon.signal(signal.SIGCONT)
+        assert worker.wait() == 0
+    after = node(daemon, id)
+    assert (after["status"], after["gen"], after["attempts"]) == ("done", 2, 1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_run_under_a_daemon_that_restarts_goes_on(short_dir: Path, pids: Path, number: signal.Signals) -> None:
     """Reconnected and rebound at the same generation; the command never notices, and its end is told."""

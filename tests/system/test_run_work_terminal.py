@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.daemon import WAIT_S, Daemon, running, until
+from tests.system.daemon import WAIT_S, Client, Daemon, running, until
 from tests.system.worker import alive, pids_of
 
 
@@ -206,6 +206,37 @@ def test_stop_key_stops_the_job_and_fg_goes_on_with_it(daemon: Daemon) -> None:
         until(lambda: node(daemon, id)["status"] == "done", "a node that is done")
         typist.type(b"exit 5\n")
         assert typist.wait() == 5
+
+
+def test_background_job_that_reads_stops_and_fg_gives_it_the_keys(daemon: Daemon) -> None:
+    """Started with `&`, it has not the terminal; wanting it, it stops with its worker until the shell says so."""
+    id = add(daemon)
+    command = " ".join(claimdag(daemon, "run", "--assignee", "a", id, "--", "cat"))
+    with terminal("bash", "--norc", "--noprofile", "-i") as typist:
+        typist.type(b"PS1='ready''> '; " + command.encode() + b" &\n")
+        until(lambda: node(daemon, id)["status"] in ("claimed", "running"), "a claimed node")
+        time.sleep(0.3)
+        typist.type(b"\n")
+        typist.until_shown(b"Stopped")
+        typist.type(b"fg\n")
+        time.sleep(0.3)
+        typist.type(b"two\n")
+        typist.until_shown(b"two\r\ntwo\r\n")
+        typist.type(b"\x04")
+        until(lambda: node(daemon, id)["status"] == "done", "a node that is done")
+        typist.type(b"exit 5\n")
+        assert typist.wait() == 5
+
+
+def test_command_that_cannot_be_started_leaves_the_terminal_to_the_shell(daemon: Daemon) -> None:
+    """The foreground does not stay with a group that never was."""
+    id = add(daemon)
+    command = " ".join(claimdag(daemon, "run", "--assignee", "a", id, "--", "/nowhere/at/all"))
+    with terminal("sh", "-c", f"{command}; echo status:$?; read line; echo got:$line") as typist:
+        typist.until_shown(b"status:127")
+        typist.type(b"hello\n")
+        assert typist.wait() == 0
+        assert b"got:hello" in typist.seen
 
 
 def test_stop_key_without_a_shell_stops_nothing_for_good(daemon: Daemon) -> None:
