@@ -1,6 +1,6 @@
 """Examples of the protocol, replayed against the real service: what they send, and what they say that comes back.
 
-In a block `wire`, `> ` and `< ` stand before a request and an answer or event; a name before the sign (`B> `) is another
+In a block `wire`, `> ` and `< ` stand before a request and an answer or event; a name before that (`B> `) is another
 connection. `(90 seconds later)` moves the clock, `(B hangs up)` ends a connection. In what comes back, `...` as a value
 stands for any value, as a member for any further members, and inside a string for any text. It must not know the ops.
 """
