@@ -57,6 +57,7 @@ class Child:
             if terminal is not None and foreground:
                 terminal.lend(pid)
 
+        warden.mark()
         try:
             process = subprocess.Popen(
                 command,
@@ -68,6 +69,7 @@ class Child:
                 preexec_fn=become,
             )
         except BaseException:
+            warden.forget_since_mark()
             if terminal is not None and foreground:
                 terminal.take_back_from_nobody()
             raise

@@ -77,17 +77,25 @@ class Warden:
 
     def tell(self, pid: int) -> None:
         """Name a group. Called between fork and exec too, so it does nothing but write."""
-        try:
-            os.write(self._pipe, b"+%d\n" % pid)
-        except OSError:
-            pass  # Somebody killed the warden: the work goes on without.
+        self._say(b"+%d\n" % pid)
+
+    def mark(self) -> None:
+        """A command is about to be started."""
+        self._say(b"?\n")
+
+    def forget_since_mark(self) -> None:
+        """It could not be: if its process had named a group, that number is anybody's now."""
+        self._say(b"!\n")
 
     def unwatch(self, group: int) -> None:
         """That group is the worker's business no more."""
+        self._say(b"-%d\n" % group)
+
+    def _say(self, line: bytes) -> None:
         try:
-            os.write(self._pipe, b"-%d\n" % group)
+            os.write(self._pipe, line)
         except OSError:
-            pass
+            pass  # Somebody killed the warden: the work goes on without.
 
     def close(self) -> None:
         """Let it go, and end what is still named."""
@@ -111,11 +119,20 @@ def _stand_aside() -> None:
 
 def _watch_over(pipe: int, kill_after_s: float) -> None:
     groups: set[int] = set()
+    marked: set[int] = set()
     rest = b""
     while data := os.read(pipe, 4096):
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+            match line[:1]:
+                case b"+":
+                    groups.add(int(line[1:]))
+                case b"?":
+                    marked = set(groups)
+                case b"!":
+                    groups = set(marked)
+                case _:
+                    groups.discard(int(line[1:]))
     deadline = time.monotonic() + kill_after_s
     for group in groups:
         signal_group(group, signal.SIGTERM)

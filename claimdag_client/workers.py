@@ -211,7 +211,7 @@ class Crew:
                 await claim.hand_back()
             raise
         if claim.lost is not None:
-            return Ended(status, claim.lost)
+            return Ended(status, None if await self._spoken_for(claim) else claim.lost)
         if child.foreground and status in (-signal.SIGINT, -signal.SIGQUIT, 128 + signal.SIGINT):
             await self._interrupted(child, claim, signal.SIGQUIT if status == -signal.SIGQUIT else signal.SIGINT)
         child.let_go()
