@@ -177,6 +177,19 @@ def _by_number(new: list[Vertex], fresh: set[Vertex]) -> bool:
     return all(v.parent not in fresh and all(t is None or t.num < v.num for t in v.dep_on) for v in new)
 
 
+def _may_wait(m: Moment) -> bool:
+    """Whether `m` waits on anything old at all; a gate does where a group above has deps."""
+    v, kind = m
+    if kind != GATE:
+        return True
+    g: Vertex | None = v if v.group else v.gate
+    while g is not None:
+        if g.rec.deps:
+            return True
+        g = g.gate
+    return False
+
+
 def cycle_among(new: list[Vertex]) -> list[Vertex] | None:
     """The nodes of a cycle through any of the vertices just added, or None.
 
@@ -196,7 +209,7 @@ def cycle_among(new: list[Vertex]) -> list[Vertex] | None:
                 into[(t, OWN if v.own_deps is not None and t in v.own_deps else END)] = None
     if not out and _by_number(new, fresh):
         return None
-    leaves = bool(out) and any(m[1] != GATE for m in into) and path(out, into) is not None
+    leaves = bool(out) and any(map(_may_wait, into)) and path(out, into) is not None
     done: set[Moment] = set()
     trail: list[Moment] = []
     on_trail: set[Moment] = set()
