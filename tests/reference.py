@@ -640,7 +640,10 @@ class Model:
             self.check_parent(item)
         for item in items:
             self.check(item, moved=False, weighed=True)
-        self.judge(items, set())
+        judged: list[Item] = []
+        for item in items:  # each after those above it
+            judged += [one for one in (*reversed(self.above(item)), item) if one in items and one not in judged]
+        self.judge(judged, set())
 
     def mint(self) -> Item:
         self.minted += 1
@@ -671,7 +674,11 @@ class Model:
         old_parent, old_needs, old_deps = item.parent, item.needs, item.deps
         known = self.edges([item, *self.below(item)])
         self.write(item, request)
+        if created or item.parent != old_parent:
+            self.check_parent(item)
         for dep in item.deps:
+            if dep.on == item.id:
+                raise Refused(Code.CYCLE)
             if dep.on not in {old.on for old in old_deps}:  # a pruned node may stay named, it counts as met
                 self.item(dep.on)
         moved = created or item.parent != old_parent
