@@ -41,7 +41,8 @@ def soak(options: argparse.Namespace) -> int:
                 break
         seed += 1
     took = time.monotonic() - began
-    sys.stdout.write(f"{tally['histories']} histories in {took:.1f} s ({tally['histories'] / took * 60:.0f} a minute)\n")
+    rate = tally["histories"] / took * 60
+    sys.stdout.write(f"{tally['histories']} histories in {took:.1f} s ({rate:.0f} a minute)\n")
     for name, count in sorted(tally.items()):
         sys.stdout.write(f"  {name:12} {count:10}\n")
     gc.collect()
