@@ -198,10 +198,15 @@ class Pools:
         """`v` waits no more: nothing is kept for it."""
         v.passes = 0
         if v in self.starving:
-            kept = [g.resource for _, grants in self.plan(v) for g in grants if g.lender is None]
             del self.starving[v]
-            for resource in kept:
-                self._graph.lines.reopen(resource)
+            self.release_kept()
+
+    def release_kept(self) -> None:
+        """Other units than before are kept now: whoever lacks any is looked at again."""
+        # All of them: what the starving node needed before may be something else by now.
+        for key in tuple(self._graph.lines.aside):
+            if isinstance(key, str):
+                self._graph.lines.reopen(key)
 
     # ------------------------------------------------------------------------------------------- giving units back
 

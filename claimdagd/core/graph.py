@@ -254,8 +254,7 @@ class Graph:
             v.rec = new
             if old.role is not new.role and v.entry is not None:
                 # Before all else that may move it: from here on it is looked for under its new role.
-                self.lines.remove(v, old.role)
-                self.lines.add(v)
+                self.lines.move(v, old.role)
             # A replaced record shares what did not change, so identity rules most of it out.
             if old.parent is not new.parent and old.parent != new.parent:
                 self._move(v, new)
@@ -404,8 +403,7 @@ class Graph:
             if x.rec.deps:
                 self._relink_own(x)
             if x.entry is not None:
-                self.lines.remove(x, x.rec.role)
-                self.lines.add(x)
+                self.lines.move(x, x.rec.role)
             self._touched.append(x)
 
     def _relink_own(self, x: Vertex) -> None:
@@ -496,8 +494,7 @@ class Graph:
         if v.rec.needs:
             v.active = self._active_below(v) - (not v.group and v.rec.status in ACTIVE)
         if v.rec.status is READY and not v.group:
-            self.lines.remove(v, v.rec.role)
-            self.lines.add(v)
+            self.lines.move(v, v.rec.role)
 
     def subtree(self, v: Vertex) -> list[Vertex]:
         """`v` and all below it, parents first."""

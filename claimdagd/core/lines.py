@@ -64,6 +64,15 @@ class Lines:
         if v.passes:
             self._graph.pools.forgive(v)
 
+    def move(self, v: Vertex, role: Role) -> None:
+        """`v` stays ready and must find another place; how often it was passed over stays with it."""
+        passes, v.passes = v.passes, 0
+        self.remove(v, role)
+        v.passes = passes
+        self.add(v)
+        if v in self._graph.pools.starving:
+            self._graph.pools.release_kept()
+
     def refresh(self) -> None:
         """Put every ready node whose level or place may have changed where it belongs now."""
         levels = self._levels

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from claimdagd import wire
-from claimdagd.core.graph import Graph, Mutation
+from claimdagd.core.graph import Graph
+from claimdagd.core.mutation import Mutation
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.vertex import Vertex
 from claimdagd.service.answers import op_of, refused
@@ -197,7 +198,10 @@ class Batch:
             self._written(acts, bool(lines))
 
     def _refuse(self, session: Session, request: wire.Request, why: str) -> None:
-        refusal = Refusal(Code.STORAGE, f"{op_of(request)}: {why}; nothing was changed")
+        what = "nothing was changed"
+        if self._store.broken:
+            what = "nor could what was written of it be taken back yet: after a crash it may be found done"
+        refusal = Refusal(Code.STORAGE, f"{op_of(request)}: {why}; {what}")
         self._written([Act(session, None, refused(request.rid, refusal))], False)
 
     # --------------------------------------------------------------------------------------------------- fsync mode

@@ -12,7 +12,8 @@ import msgspec
 
 from claimdagd import wire
 from claimdagd.core import claims
-from claimdagd.core.graph import Graph, Mutation
+from claimdagd.core.graph import Graph
+from claimdagd.core.mutation import Mutation
 from claimdagd.core.vertex import Vertex
 from claimdagd.service.answers import op_of
 from claimdagd.service.sessions import Session
@@ -70,7 +71,7 @@ class Leases:
                     continue
                 session = self._sessions.get(lease.conn)
                 if session is not None:
-                    session.held[v] = None
+                    session.held.setdefault(v)
                     continue
                 deadline = min(lease.deadline, now + self._grace_s)
                 self._graph.set_lease(v, msgspec.structs.replace(lease, deadline=deadline, conn=None))
@@ -100,12 +101,13 @@ class Leases:
                 continue
             if v.lease is not None and v.rec.gen == old.gen:
                 continue
+            if any(v is other for other, _, _ in found):
+                continue
             event = None
-            if not (
-                isinstance(r, wire.Release | wire.Complete)
-                and r.id == old.id
-                and ((session is not None and session.conn == lease.conn) or r.actor == old.assignee or r.gen == old.gen)
-            ):
+            mine = isinstance(r, wire.Release | wire.Complete) and r.id == old.id and (
+                (session is not None and session.conn == lease.conn) or r.actor == old.assignee or r.gen == old.gen
+            )
+            if not mine:
                 reason = "expired" if r is None else _WHY.get(type(r), op_of(r))
                 event = b'{"event":%b}\n' % _encode({"op": "lost", "id": old.id, "gen": old.gen, "why": reason})
             found.append((v, lease.conn, event))
@@ -156,5 +158,8 @@ class Leases:
                 heappush(warnings, (warn, num, v))
                 continue
             del self._warned[v]
+            if session.held.get(v) == lease.deadline:
+                continue  # told already: what ended it since was taken back
+            session.held[v] = lease.deadline
             event = {"op": "expiring", "id": v.rec.id, "gen": v.rec.gen, "expires_in": max(0.0, lease.deadline - now)}
             session.deliver(b'{"event":%b}\n' % _encode(event))

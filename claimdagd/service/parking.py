@@ -178,10 +178,9 @@ class Lot:
             for waiter in [w for w in self._waiters if w.session is session]:
                 self._unwait(waiter)
 
-    def clear(self) -> list[tuple[Session, wire.Request]]:
+    def clear(self) -> tuple[list[ParkedClaim], list[Waiter]]:
         """Everything that is parked, taken out, in the order in which it came."""
-        found: list[tuple[Session, wire.Request]] = [(p.session, p.request) for p in self.claims.values()]
-        found += [(w.session, w.request) for w in self._waiters]
+        found = self.in_line(), list(self._waiters)
         self.claims.clear()
         self._waiters.clear()
         self._by_id.clear()

@@ -19,8 +19,9 @@ from claimdagd import wire
 from claimdagd.core import claims, verbs
 from claimdagd.core.deadlock import find_deadlocks, suspicious
 from claimdagd.core.edit import find
-from claimdagd.core.graph import Graph, Mutation
+from claimdagd.core.graph import Graph
 from claimdagd.core.invariants import check
+from claimdagd.core.mutation import Mutation
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.vertex import Vertex
 from claimdagd.core.views import encode_view
@@ -171,12 +172,16 @@ class Service:
         """The daemon leaves: parked requests are told so, watchers are let go, mutations are refused from now on."""
         self._draining = True
         refusal = Refusal(Code.SHUTTING_DOWN, "shutting down: ask again when the daemon is back")
-        left: list[tuple[Session, wire.Request]] = [*self._lot.clear(), *self._checkpointing, *self._checkpoints]
+        parked, waiters = self._lot.clear()
+        for claim in parked:
+            self._refuse_parked(claim, refusal)
+        left: list[tuple[Session, wire.Request]] = [(w.session, w.request) for w in waiters]
+        left += [*self._checkpointing, *self._checkpoints]
         self._checkpointing.clear()
         self._checkpoints.clear()
         for session, request in left:
             session.lots -= 1
-            self._batch.acts.append(Act(session, request, refused(request.rid, refusal)))
+            self._batch.acts.append(Act(session, None, refused(request.rid, refusal)))
         self._batch.commit()
         for watcher in list(self._watchers):
             watcher.hang_up()
@@ -359,8 +364,11 @@ class Service:
         `waits_on`: it, where that is so only as long as what was done before is not taken back.
         """
         parked.session.lots -= 1
+        known = self._once.reply(parked.request.once)  # type: ignore[attr-defined]
         if parked.completed is not None:
             answer = encode_ok(parked.request.rid, with_next(parked.completed, None, refusal))
+        elif known is not None:
+            answer = encode_ok(parked.request.rid, known)
         else:
             answer = refused(parked.request.rid, refusal)
         self._batch.acts.append(Act(parked.session, None, answer, parked=waits_on))

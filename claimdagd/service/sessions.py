@@ -32,6 +32,8 @@ class Keeper(Protocol):
     @property
     def flushed(self) -> int: ...
     @property
+    def broken(self) -> bool: ...
+    @property
     def journal_bytes(self) -> int: ...
 
     snapshot_bytes: int
@@ -64,7 +66,8 @@ class Session:
         self.conn = conn
         self.deliver = deliver
         self.hang_up = hang_up
-        self.held: dict[Vertex, None] = {}
+        #: The claims bound to it, each with the deadline that it was last warned of.
+        self.held: dict[Vertex, float | None] = {}
         #: Claims answered since this peer last spoke: it may not know of them.
         self.handed: list[Vertex] = []
         self.lots = 0
