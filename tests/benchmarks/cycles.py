@@ -53,7 +53,7 @@ def run(scale: Scale) -> None:
         note(
             name,
             run_load(pid, path, kind, count // halves, core=core, bytes_out=bytes_out),
-            run_load(pid, path, kind, max(2, count // DEPTH), depth=DEPTH, core=core, bytes_out=bytes_out),
+            run_load(pid, path, kind, 4 * count // halves // DEPTH, depth=DEPTH, core=core, bytes_out=bytes_out),
         )
 
     for _ in range(rounds):
@@ -62,11 +62,13 @@ def run(scale: Scale) -> None:
                 for out, back in (SMALL, TRUE):
                     with echo(where, echo_kind(loop), back) as (pid, path):
                         both(f"{loop} echo {out}/{back}", pid, path, "echo", out)
+                with echo(where, echo_kind(loop).replace("streams", "lines"), SMALL[1]) as (pid, path):
+                    both(f"{loop} lines {SMALL[0]}/{SMALL[1]}", pid, path, "echo", SMALL[0])
                 if loop != "trio":
                     with echo(where, f"protocol{'-uvloop' if loop == 'uvloop' else ''}", SMALL[1]) as (pid, path):
                         both(f"{loop} protocol {SMALL[0]}/{SMALL[1]}", pid, path, "echo", SMALL[0])
                 with claimdagd(where, *LOOPS[loop]) as daemon:
-                    daemon.submit(4 * count + 16 * DEPTH + 3 * WARM)
+                    daemon.submit(12 * count + 16 * DEPTH + 3 * WARM)
                     for kind in KINDS:
                         both(f"{loop} {kind}", daemon.pid, daemon.path, kind)
                     for workers in (1, 4, 8):
@@ -75,8 +77,8 @@ def run(scale: Scale) -> None:
                         for kind, halves in (("claim", 2), ("next", 1)):
                             load = run_load(daemon.pid, daemon.path, kind, each, workers=workers)
                             rates.setdefault(f"{loop} {kind} {workers}", []).append(load.rate / halves)
-                    daemon.submit(count + 4 * DEPTH)
-                    load = run_load(daemon.pid, daemon.path, "next", max(2, count // DEPTH), depth=DEPTH)
+                    daemon.submit(4 * count + 4 * DEPTH)
+                    load = run_load(daemon.pid, daemon.path, "next", 4 * count // DEPTH, depth=DEPTH)
                     rates.setdefault(f"{loop} next piped", []).append(load.rate)
     _show_cpu(cpu)
     _show_rates(rates)
@@ -90,6 +92,7 @@ def _show_cpu(cpu: dict[str, Figures]) -> None:
         names = [
             (f"anyio echo {SMALL[0]}/{SMALL[1]} B", small),
             (f"anyio echo {TRUE[0]}/{TRUE[1]} B", true),
+            ("anyio echo 90/250 B, line by line", cpu[f"{loop} lines {SMALL[0]}/{SMALL[1]}"]),
             ("asyncio.Protocol echo 90/250 B", cpu.get(f"{loop} protocol {SMALL[0]}/{SMALL[1]}")),
             *((f"claimdagd {text}", cpu[f"{loop} {kind}"]) for kind, text in KINDS.items()),
         ]

@@ -1,8 +1,8 @@
 """The least that a server of lines can be: for each line that comes, one of a fixed length goes back.
 
 `python -m tests.benchmarks.echo SOCKET BYTES_BACK KIND`, KIND one of streams, streams-uvloop, streams-trio (anyio's own
-sockets, as its documentation shows them), protocol, protocol-uvloop (a bare asyncio.Protocol). What these cost is what
-claimdagd's cost is held against.
+sockets: what came is answered with one send), lines, lines-uvloop, lines-trio (line by line, each awaited), protocol,
+protocol-uvloop (a bare asyncio.Protocol). What these cost is what claimdagd's cost is held against.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import cast
 
 import anyio
 from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 
 async def serve_streams(path: str, line: bytes) -> None:
@@ -25,6 +26,22 @@ async def serve_streams(path: str, line: bytes) -> None:
                     if lines:
                         await stream.send(b"".join([line for _ in lines]))
             except (anyio.EndOfStream, anyio.BrokenResourceError):
+                pass
+
+    listener = await anyio.create_unix_listener(path)
+    print("up", flush=True)
+    await listener.serve(handle)
+
+
+async def serve_lines(path: str, line: bytes) -> None:
+    async def handle(stream: SocketStream) -> None:
+        async with stream:
+            lines = BufferedByteReceiveStream(stream)
+            try:
+                while True:
+                    await lines.receive_until(b"\n", 65536)
+                    await stream.send(line)
+            except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
                 pass
 
     listener = await anyio.create_unix_listener(path)
@@ -58,7 +75,7 @@ async def serve_protocol(path: str, line: bytes) -> None:
 def main() -> None:
     path, size, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     line = b"y" * (size - 1) + b"\n"
-    serve = serve_protocol if kind.startswith("protocol") else serve_streams
+    serve = {"protocol": serve_protocol, "lines": serve_lines, "streams": serve_streams}[kind.partition("-")[0]]
     backend = "trio" if kind.endswith("trio") else "asyncio"
     options = {"use_uvloop": kind.endswith("uvloop")} if backend == "asyncio" else {}
     anyio.run(serve, path, line, backend=backend, backend_options=options)

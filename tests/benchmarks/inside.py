@@ -10,7 +10,7 @@ import time
 from claimdagd.core.graph import Graph
 from claimdagd.service import Config, Service
 from claimdagd.store.files import OsFiles
-from claimdagd.store.recovery import recover
+from claimdagd.store.recovery import collector_off, recover
 from claimdagd.store.store import Store
 
 
@@ -27,3 +27,13 @@ def new_service(graph: Graph, directory: str) -> Service:
     recovered = recover(files, directory, new_tag=lambda: graph.tag)
     store = Store(files, directory, "process", recovered)
     return Service(graph, store, RealClock(), Config())
+
+
+def reopened(directory: str, max_nodes: int) -> Service:
+    """A service over the state that `directory` holds."""
+    files = OsFiles()
+    recovered = recover(files, directory, new_tag=lambda: "n3w0")
+    graph = Graph(recovered.tag, max_nodes=max_nodes)
+    with collector_off():
+        graph.load(recovered.nodes, recovered.capacities, recovered.next_number, RealClock.now())
+    return Service(graph, Store(files, directory, "process", recovered), RealClock(), Config())

@@ -1,7 +1,8 @@
 """A client that costs as little as a Python process can: run as a script, `python -I -S load.py ...`.
 
 `load.py SOCKET KIND ACTOR COUNT DEPTH [BYTES_OUT]` connects, says `ready`, waits for a line on stdin, does COUNT rounds
-and prints `seconds requests`. With a last argument `-l` the round trips follow, in microseconds, as one line.
+and prints `seconds requests cpu_seconds`, the last being its own. With a last argument `-l` the round trips follow, in
+microseconds, as one line.
 
 KIND echo: DEPTH lines of BYTES_OUT bytes out, DEPTH lines back.
 KIND claim: DEPTH claim_next, then DEPTH complete, for as many actors (two requests a node).
@@ -24,7 +25,7 @@ class Peer:
         self.sock.connect(path)
         self.laps: list[float] = []
         self.asked = 0
-        self.began = self.ended = 0.0
+        self.began = self.ended = self.cpu = 0.0
 
     def go(self) -> None:
         """From here on it counts, once the parent says so."""
@@ -32,12 +33,14 @@ class Peer:
         sys.stdin.readline()
         self.asked = 0
         self.laps = []
+        self.cpu = time.process_time()
         self.began = time.perf_counter()
 
     def stop(self) -> None:
         """Up to here."""
         if not self.ended:
             self.ended = time.perf_counter()
+            self.cpu = time.process_time() - self.cpu
             self.counted = self.asked
 
     def ask(self, lines: list[bytes]) -> list[bytes]:
@@ -108,7 +111,7 @@ def main() -> None:
             for _ in range(count):
                 peer.ask([line] * depth)
     peer.stop()
-    print(peer.ended - peer.began, peer.counted)
+    print(peer.ended - peer.began, peer.counted, peer.cpu)
     if sys.argv[-1] == "-l":
         print(" ".join(f"{1e6 * lap:.1f}" for lap in peer.laps))
     sys.stdout.flush()

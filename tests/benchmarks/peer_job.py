@@ -13,7 +13,7 @@ def huey_queue(address: str) -> tuple[Any, Any]:
     """The queue and its one task; nothing is done."""
     import logging
 
-    from huey import RedisHuey
+    from huey import RedisHuey  # type: ignore[import-untyped]
 
     logging.getLogger("huey").setLevel(logging.ERROR)
     queue = RedisHuey("bench", url=f"unix://{address}")

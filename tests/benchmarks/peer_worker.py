@@ -1,8 +1,8 @@
 """One worker of one of the peers: claims and completes COUNT jobs through that peer's Python client.
 
-`python -m tests.benchmarks.peer_worker PEER ADDRESS COUNT`: says `ready`, waits for a line on stdin, works, prints the
-seconds that it took. Each function here is how a user of that peer would write a worker that leases a job, and marks
-it done once it is; the job itself is nothing.
+`python -m tests.benchmarks.peer_worker PEER ADDRESS ACTOR COUNT`: says `ready`, waits for a line on stdin, works, and
+prints the seconds that it took, the jobs, and its own CPU seconds. Each function here is how a user of that peer would
+write a worker that leases a job, and marks it done once it is; the job itself is nothing.
 """
 
 from __future__ import annotations
@@ -169,9 +169,9 @@ def main() -> None:
     work(1)  # scripts are loaded, statements prepared
     print("ready", flush=True)
     sys.stdin.readline()
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     work(count)
-    print(time.perf_counter() - began, count, flush=True)
+    print(time.perf_counter() - began, count, time.process_time() - cpu, flush=True)
 
 
 if __name__ == "__main__":

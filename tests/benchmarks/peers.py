@@ -20,20 +20,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
+from math import isnan
 from pathlib import Path
 
 from tests.benchmarks.peer_job import huey_queue, nothing
-from tests.benchmarks.processes import LOAD, LOOPS, claimdagd, connected, directory, process
+from tests.benchmarks.processes import LOAD, LOOPS, claimdagd, connected, cpu_seconds, directory, process
 from tests.benchmarks.table import Cell, Scale, median, show
 
-#: Where a peer is reached, and how it is given so many jobs.
-Served = tuple[str, Callable[[int], None]]
+#: Where a peer is reached, how it is given so many jobs, and its process, if it is one.
+Served = tuple[str, Callable[[int], None], int | None]
 
 
 @contextmanager
 def _claimdagd(where: Path) -> Iterator[Served]:
     with claimdagd(where, *LOOPS["asyncio"]) as daemon:
-        yield daemon.path, daemon.submit
+        yield daemon.path, daemon.submit, daemon.pid
 
 
 @contextmanager
@@ -50,24 +51,24 @@ def _beanstalkd(where: Path) -> Iterator[Served]:
             for n in range(count):
                 client.put(f"job {n}")
 
-        yield path, fill
+        yield path, fill, found.pid
         client.close()
 
 
 @contextmanager
-def _redis_server(where: Path) -> Iterator[str]:
+def _redis_server(where: Path) -> Iterator[tuple[str, int]]:
     path = str(where / "sock")
     options = ("--port", "0", "--unixsocket", path, "--dir", str(where), "--save", "")
     with process("redis-server", *options, "--appendonly", "yes", "--appendfsync", "everysec") as found:
         connected(path, found).close()
-        yield path
+        yield path, found.pid
 
 
 @contextmanager
 def _redis(where: Path) -> Iterator[Served]:
     import redis
 
-    with _redis_server(where) as path:
+    with _redis_server(where) as (path, pid):
         client = redis.Redis(unix_socket_path=path)
         number = 0
 
@@ -76,19 +77,19 @@ def _redis(where: Path) -> Iterator[Served]:
             client.zadd("ready", {f"job-{number + n}": number + n for n in range(count)})
             number += count
 
-        yield path, fill
+        yield path, fill, pid
 
 
 @contextmanager
 def _huey(where: Path) -> Iterator[Served]:
-    with _redis_server(where) as path:
+    with _redis_server(where) as (path, pid):
         queue, task = huey_queue(path)
 
         def fill(count: int) -> None:
             for _ in range(count):
                 queue.enqueue(task.s())
 
-        yield path, fill
+        yield path, fill, pid
 
 
 @contextmanager
@@ -96,13 +97,13 @@ def _rq(where: Path) -> Iterator[Served]:
     import redis
     from rq import Queue
 
-    with _redis_server(where) as path:
+    with _redis_server(where) as (path, pid):
         queue = Queue("bench", connection=redis.Redis(unix_socket_path=path))
 
         def fill(count: int) -> None:
             queue.enqueue_many([Queue.prepare_data(nothing) for _ in range(count)])
 
-        yield path, fill
+        yield path, fill, pid
 
 
 @contextmanager
@@ -116,7 +117,7 @@ def _sqlite(where: Path) -> Iterator[Served]:
         db.executemany("INSERT INTO jobs (status) VALUES (?)", [("ready",)] * count)
         db.execute("COMMIT")
 
-    yield path, fill
+    yield path, fill, None
     db.close()
 
 
@@ -139,8 +140,8 @@ def _postgres(where: Path) -> Iterator[Served]:
         as_user = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
         shutil.chown(where, "nobody")
     data = str(where / "data")
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([*as_user, f"{binaries}/initdb", "-D", data, "-U", "bench", "-A", "trust"], check=True, **quiet)
+    initdb = [*as_user, f"{binaries}/initdb", "-D", data, "-U", "bench", "-A", "trust"]
+    subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     command = (*as_user, f"{binaries}/postgres", "-D", data, "-c", "listen_addresses=", "-k", str(where))
     with process(*command) as found:
         address = f"host={where} user=bench dbname=postgres"
@@ -159,7 +160,7 @@ def _postgres(where: Path) -> Iterator[Served]:
             db.execute("INSERT INTO jobs (status) SELECT 'ready' FROM generate_series(1, %s)", (count,))
             db.execute("ANALYZE jobs")
 
-        yield address, fill
+        yield address, fill, None
         db.close()
         found.terminate()  # its children end with it only if it is asked
         found.wait()
@@ -213,8 +214,8 @@ def peers() -> list[Peer]:
     ]
 
 
-def cycles_per_second(peer: Peer, address: str, workers: int, count: int) -> float:
-    """`workers` processes do `count` jobs each."""
+def cycles(peer: Peer, address: str, pid: int | None, workers: int, count: int) -> tuple[float, float, float]:
+    """`workers` processes do `count` jobs each: jobs per second, CPU microseconds each of server and worker."""
     if peer.worker.startswith("load:"):
         commands = [
             [sys.executable, "-I", "-S", str(LOAD), address, peer.worker[5:], f"w{n}", str(count), "1"]
@@ -233,16 +234,23 @@ def cycles_per_second(peer: Peer, address: str, workers: int, count: int) -> flo
             assert client.stdout is not None
             if client.stdout.readline() != "ready\n":
                 raise RuntimeError(f"a worker ended: {client.args!r}")
+        cpu = cpu_seconds(pid) if pid is not None else 0.0
         began = time.perf_counter()
         for client in clients:
             assert client.stdin is not None
             client.stdin.write("go\n")
             client.stdin.flush()
+        used = 0.0
         for client in clients:
             assert client.stdout is not None
-            if not client.stdout.readline():
+            words = client.stdout.readline().split()
+            if not words:
                 raise RuntimeError(f"a worker failed: {client.args!r}")
-        return workers * count / (time.perf_counter() - began)
+            used += float(words[2])
+        elapsed = time.perf_counter() - began
+        jobs = workers * count
+        of_server = (cpu_seconds(pid) - cpu) / jobs if pid is not None else float("nan")
+        return jobs / elapsed, 1e6 * of_server, 1e6 * used / jobs
     finally:
         for client in clients:
             client.kill()
@@ -251,31 +259,36 @@ def cycles_per_second(peer: Peer, address: str, workers: int, count: int) -> flo
 
 def run(scale: Scale, names: list[str] | None = None) -> None:
     """Print the table."""
-    rounds = scale.pick(1, 3, 7)
-    count = scale.pick(500, 1500, 4000)
+    rounds = scale.pick(1, 4, 9)
+    count = scale.pick(500, 2000, 4000)
     here = [peer for peer in peers() if not peer.missing]
-    rates: dict[str, tuple[list[float], list[float]]] = {peer.name: ([], []) for peer in here}
+    found: dict[str, tuple[list[tuple[float, float, float]], ...]] = {peer.name: ([], []) for peer in here}
     with ExitStack() as stack:
         served = {peer.name: stack.enter_context(peer.serve(stack.enter_context(directory()))) for peer in here}
         for _ in range(rounds):
             for peer in here:
-                address, fill = served[peer.name]
+                address, fill, pid = served[peer.name]
                 jobs = max(20, int(peer.share * count))
                 for column, workers in enumerate((1, 4)):
                     each = jobs // workers
                     # Each worker does one before it says that it is ready, and may hold one more.
                     fill(workers * (each + 2))
-                    rates[peer.name][column].append(cycles_per_second(peer, address, workers, each))
-    reference = rates[here[0].name]
+                    found[peer.name][column].append(cycles(peer, address, pid, workers, each))
+    reference = found[here[0].name]
     rows: list[list[Cell]] = []
     for peer in here:
-        one, four = rates[peer.name]
-        ratios = [median(a / b for a, b in zip(reference[i], rates[peer.name][i], strict=True)) for i in (0, 1)]
-        rows.append([peer.name, median(one), ratios[0], median(four), ratios[1]])
+        row: list[Cell] = [peer.name]
+        for ours, theirs in zip(reference, found[peer.name], strict=True):
+            row.append(median(rate for rate, _, _ in theirs))
+            row.append(median(a[0] / b[0] for a, b in zip(ours, theirs, strict=True)))
+        one = found[peer.name][0]
+        server = median(of_server for _, of_server, _ in one)
+        rows.append([*row, None if isnan(server) else server, median(of_worker for _, _, of_worker in one)])
     show(
         "Cycles of claim and complete per second (x: so many times as fast is claimdagd, `next` over a bare socket)",
-        ("", "1 worker", "x", "4 workers", "x"),
+        ("", "1 worker", "x", "4 workers", "x", "server CPU us", "worker CPU us"),
         rows,
+        "CPU microseconds per cycle, of one worker: they are little changed by what else runs on the machine.",
     )
     for peer in peers():
         if peer.missing:

@@ -202,7 +202,7 @@ def run_load(
 def _result(client: subprocess.Popen[str]) -> tuple[float, int, Sequence[float]]:
     assert client.stdout is not None
     words = client.stdout.readline().split()
-    if len(words) != 2:
+    if len(words) != 3:
         raise RuntimeError(f"a load client failed: {client.args!r}")
     laps = [float(word) for word in client.stdout.readline().split()]
     return float(words[0]), int(words[1]), laps
