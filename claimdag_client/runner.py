@@ -23,14 +23,16 @@ WORKERS_MAX = 1000
 
 RUN_ABOUT = """Claim one node, run a command for it, and complete the node by the command's exit status.
 
-The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKET in its environment. The exit status
-is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started, and the node is handed back.
-Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node back and exits with 128+n."""
+The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKET in its environment. \
+The exit status is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started, \
+and the node is handed back. Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node \
+back and exits with 128+n."""
 
 WORK_ABOUT = """Run a command for node after node, each claimed when the one before is finished.
 
-As `claimdag run` for every node. It waits for work for good; with --until-empty it ends with 0 once all work is
-finished, and with 3 where what is left needs a person. With -n N it is N workers, NAME/1 to NAME/N."""
+As `claimdag run` for every node. It waits for work for good; with --until-empty it ends with 0 once all \
+work is finished, failed or not, and with 3 where what is left needs a person. With -n N it \
+is N workers, NAME/1 to NAME/N."""
 
 
 def main_run(argv: Sequence[str], place: Place) -> int:
@@ -83,13 +85,15 @@ def main_work(argv: Sequence[str], place: Place) -> int:
 
 def _parse(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """The options, and the command after `--`."""
-    parser.usage = parser.format_usage().removeprefix("usage: ").rstrip() + " -- COMMAND [ARGUMENT ...]"
     parser.add_argument("--assignee", "--actor", dest="actor", metavar="NAME", help="who works")
     add_lease(parser, "seconds of quiet after which the node goes to another (also 90s, 15m)")
     parser.add_argument(
         "--kill-after", type=seconds, default=KILL_AFTER_S, metavar="S",
         help="seconds between SIGTERM and SIGKILL when the command must end (5)",
     )  # fmt: skip
+    # Wanted by each, but said in words of its own when it is missing; so argparse would call it optional here.
+    usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[--assignee NAME]", "--assignee NAME")
+    parser.usage = f"{usage} -- COMMAND [ARGUMENT ...]"
     arguments = [*argv]
     at = arguments.index("--") if "--" in arguments else len(arguments)
     args = parser.parse_args(arguments[:at])

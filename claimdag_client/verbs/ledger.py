@@ -31,7 +31,7 @@ def entry_lines(entry: Mapping[str, Any], paint: Paint) -> list[str]:
     for status, ids in (entry.get("flips") or {}).items():
         lines.append(f"        {sign(status, paint)} {some(ids, 8)} {coloured(clean(status), status, paint)}")
     for name, units in (entry.get("capacity") or {}).items():
-        lines.append(f"        {clean(name)}: {clean(units)} units")
+        lines.append(f"        {clean(name)}: {clean(units)} {'unit' if units == 1 else 'units'}")
     if entry.get("gone"):
         lines.append(f"        pruned: {some(entry['gone'], 8)}")
     return lines

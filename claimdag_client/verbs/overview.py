@@ -45,15 +45,18 @@ def _status(args: argparse.Namespace, session: Session) -> int:
     ready = session.ask("ready")["nodes"]
     resources = session.ask("resources")["resources"]
     stats = session.ask("stats")
+    failed = session.ask("list", status="failed")["nodes"] if (stats.get("statuses") or {}).get("failed") else []
     if args.json:
-        session.say_json(_for_programs(nodes, ready, resources, stats))
+        session.say_json(_for_programs(nodes, ready, resources, stats, failed))
         return DONE
-    for line in _screen(nodes, ready, resources, stats, session, everything=args.all):
+    for line in _screen(nodes, ready, resources, stats, failed, session, everything=args.all):
         session.say(line)
     return DONE
 
 
-def _for_programs(nodes: Sequence[View], ready: Sequence[View], resources: Any, stats: Any) -> dict[str, Any]:
+def _for_programs(
+    nodes: Sequence[View], ready: Sequence[View], resources: Any, stats: Any, failed: Sequence[View]
+) -> dict[str, Any]:
     return {
         "stats": stats,
         "held": list(filter(_is_held, nodes)),
@@ -62,12 +65,20 @@ def _for_programs(nodes: Sequence[View], ready: Sequence[View], resources: Any, 
         "blocked": [node for node in nodes if node["status"] == "blocked"],
         "completing": [node for node in nodes if node["status"] == "completing"],
         "groups": [node for node in nodes if node["kind"] in GROUPS and node["status"] != "blocked"],
+        "failed": failed,
         "resources": resources,
     }
 
 
 def _screen(
-    nodes: Sequence[View], ready: Sequence[View], resources: Any, stats: Any, session: Session, *, everything: bool
+    nodes: Sequence[View],
+    ready: Sequence[View],
+    resources: Any,
+    stats: Any,
+    failed: Sequence[View],
+    session: Session,
+    *,
+    everything: bool,
 ) -> Iterable[str]:
     paint = session.paint
     yield _headline(stats, session)
@@ -92,6 +103,7 @@ def _screen(
         _Section.of("Blocked by hand", blocked, _plain_line, "claimdag list --status blocked"),
         _Section.of("Ending", ending, _plain_line, "claimdag list --status completing"),
         _Section.of("Groups", groups, _plain_line, "claimdag tree"),
+        _Section.of("Failed", failed, _failed_line, "claimdag list --status failed"),
         _Section("Resources", (("", line) for line in resource_lines(in_use)), "claimdag resources"),
     ]
     sections = [section for section in sections if section.rows]
@@ -105,7 +117,7 @@ def _screen(
             yield f"  {mark}{cut(line, limit, unicode=paint.unicode)}"
         if len(section.rows) > room:
             yield paint(f"  and {len(section.rows) - room} more: {section.more}", "dim")
-    if not sections:
+    if not nodes:
         yield ""
         yield 'Nothing to do. Make work with: claimdag upsert --summary "...", submit FILE or import beads FILE'
 
@@ -170,6 +182,11 @@ def _waiting_line(node: View, holders: Mapping[str, str]) -> str:
     return f"{clean(node['id'])}  {why}  {clean(node.get('summary', ''))}"
 
 
+def _failed_line(node: View) -> str:
+    why = f"{clean(node['error'])}  " if node.get("error") else ""
+    return f"{clean(node['id'])}  {why}{clean(node.get('summary', ''))}"
+
+
 def _plain_line(node: View) -> str:
     return f"{pad(clean(node['id']), 8)}  {clean(node.get('summary', ''))}"
 
@@ -179,7 +196,7 @@ VERBS = {
         _status,
         _status_options,
         about="One screen: who holds what and how long they have been quiet, what is ready, what waits on what, "
-        "resources in use, deadlocks.",
+        "resources in use, what failed, deadlocks.",
         examples=["claimdag status", "claimdag status --all", "claimdag status --json"],
     ),
 }

@@ -25,7 +25,8 @@ _NEXT = {
     "bad_status": "claimdag get {id}",
     "terminal": "claimdag reopen {id}, if it is to be done again",
     "not_terminal": "claimdag complete {id}, or claimdag cancel {id}, first",
-    "would_not_run": "claimdag capacity RESOURCE UNITS raises what there is",
+    "would_not_run": "claimdag capacity {resource} UNITS raises what there is, or let it need less",
+    "timeout": "claimdag why {id}",
     "nothing_pending": "all work is finished; claimdag upsert makes more",
     "full": "archive or cancel work, or start the daemon with a larger --max-nodes",
     "storage": "make room where the daemon's directory is and ask again; nothing was changed",
@@ -55,7 +56,16 @@ def explain(refused: Refused) -> tuple[list[str], str]:
     if refused.code == "nothing_runnable":
         return _held_up(details), "claimdag status"
     faults = details.get("faults") or []
-    return _faults(faults), _NEXT.get(refused.code, "").format(id=details.get("id", "ID"))
+    return _faults(faults), _next(refused.code, details)
+
+
+def _next(code: str, details: Mapping[str, Any]) -> str:
+    """The next step in words; none where it would name a node and the refusal is of none yet."""
+    step = _NEXT.get(code, "")
+    id = details.get("id") or next(iter(details.get("ids") or ()), None)
+    if "{id}" in step and id is None:
+        return ""
+    return step.format(id=id, resource=details.get("resource", "RESOURCE"))
 
 
 def _id_of(step: Any) -> Any:

@@ -65,7 +65,8 @@ def refusal_of_line(line: bytes, exc: Exception) -> bytes:
         rid = candidate
     op = raw.get("op")
     if not isinstance(op, str):
-        return refused(rid, Refusal(Code.BAD_REQUEST, "bad line: no op; a request names its op as a string", field="op"))
+        message = "bad line: no op; a request names its op as a string"
+        return refused(rid, Refusal(Code.BAD_REQUEST, message, field="op"))
     cls = wire.REQUEST_TYPES.get(op)
     if cls is None:
         known = ", ".join(wire.REQUEST_TYPES)
@@ -76,7 +77,14 @@ def refusal_of_line(line: bytes, exc: Exception) -> bytes:
         names = ", ".join(repr(name[:64]) for name in unknown[:8])
         message = f"{op}: unknown field {names}; accepted are {', '.join(accepted)}"
         return refused(rid, Refusal(Code.BAD_REQUEST, message, field=unknown[0][:64]))
-    return refused(rid, Refusal(Code.BAD_REQUEST, f"{op}: {exc}", **_field_of(str(exc))))
+    return refused(rid, Refusal(Code.BAD_REQUEST, f"{op}: {_in_words(str(exc))}", **_field_of(str(exc))))
+
+
+def _in_words(message: str) -> str:
+    """What msgspec says, without a regular expression in it: the only pattern of the wire is that of a name."""
+    wanted, found, rest = message.partition("Expected `str` matching regex ")
+    name = "Expected a name (1 to 64 of A-Za-z0-9._@:/-)"
+    return f"{wanted}{name}{rest[rest.rindex(chr(39)) + 1 :]}" if found else message
 
 
 def _field_of(message: str) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""What the command line says to do next is about the very node or resource at hand, or is not said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import FakeDaemon, Ran, view
+
+Cli = Callable[..., Ran]
+QUIET = {"resources": {"resources": []}, "ready": {"nodes": []}}
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "step"),
+    [
+        ("would_not_run", {"id": "7q2f-1", "resource": "gpu"}, "claimdag capacity gpu UNITS raises"),
+        ("bad_status", {"id": "7q2f-1"}, "claimdag get 7q2f-1"),
+        ("bad_status", {}, None),
+        ("timeout", {"ids": ["7q2f-8", "7q2f-9"]}, "claimdag why 7q2f-8"),
+    ],
+)
+def test_next_step_of_a_refusal_names_what_was_refused(
+    cli: Cli, daemon: FakeDaemon, code: str, details: dict[str, object], step: str | None
+) -> None:
+    """No placeholder stands for what the daemon named; where it named nothing there is no step."""
+    daemon.refuse("upsert", code, "upsert: no", **details)
+    ran = cli("upsert", "--summary", "x")
+    assert ran.status == 1
+    assert ("next:" in ran.err) is (step is not None)
+    assert step is None or f"next: {step}" in ran.err
+
+
+def test_status_with_all_finished_shows_what_failed_and_why(cli: Cli, daemon: FakeDaemon) -> None:
+    """Nothing is left to do, and that is not the same as all is well."""
+    failed = view(3, status="failed", error="exit status 7", summary="test it")
+    daemon.answers |= QUIET
+    daemon.answers["stats"] = {"statuses": {"done": 2, "failed": 1}, "version": "9.8.7", "graph": "7q2f", "uptime": 1.0}
+    daemon.answers["list"] = lambda request: {"nodes": [failed] if request.get("status") == "failed" else []}
+    ran = cli("status")
+    assert "Failed (1)\n  ✗ 7q2f-3  exit status 7  test it\n" in ran.out
+    assert "Nothing to do." in ran.out
+
+
+@pytest.mark.parametrize("verb", ["run", "work"])
+def test_help_of_a_runner_shows_that_somebody_must_be_named(
+    verb: str, cli: Cli, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And its paragraphs are wrapped as one, without a ragged line in the middle."""
+    with pytest.raises(SystemExit):
+        cli(verb, "--help")
+    usage, _, rest = capsys.readouterr().out.partition("\n\n")
+    assert " --assignee NAME" in usage
+    assert "[--assignee NAME]" not in usage
+    paragraph = rest.split("\n\n")[1].splitlines()
+    assert all(len(line) > 60 for line in paragraph[:-1])
