@@ -84,14 +84,14 @@ class Bench:
         for i in range(count):
             self.do("upsert new", Upsert(summary=f"added {i}", deps=(Dep(self._some(first, last)),)))
             self.do("upsert", Upsert(id=self._some(first, last), summary=f"changed {i}"))
+        self._settle()
         give_up_at = time.monotonic() + PATIENCE_S
         for _ in range(count):
             if time.monotonic() > give_up_at:
                 break
             one, other = sorted(self.chance.sample(range(first, last), 2))
             self.do("link", Link(before=f"{TAG}-{one}", after=f"{TAG}-{other}"))
-        v = self.do(None, ClaimNext(actor="w")).v
-        self.do(None, Release(id=v.rec.id, actor="w"))
+        self._settle()
 
     def deepen(self, count: int) -> None:
         """The worst for a depth that is kept up to date: the chain grows at its end before each claim."""
@@ -103,6 +103,11 @@ class Bench:
             end = self.do(None, Upsert(deps=(Dep(end),))).v.rec.id
             v = self.do("claim after", ClaimNext(actor="w")).v
             self.do(None, Release(id=v.rec.id, actor="w"))
+
+    def _settle(self) -> None:
+        """Have the depths follow what was changed, so that it is not the next op that pays for it."""
+        v = self.do(None, ClaimNext(actor="w")).v
+        self.do(None, Release(id=v.rec.id, actor="w"))
 
     def _some(self, first: int, last: int) -> str:
         return f"{TAG}-{self.chance.randint(first, last)}"
