@@ -5,6 +5,7 @@ The one place where the client uses code of the daemon's side: the store's reade
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -80,6 +81,8 @@ def read(place: Place) -> OfflineState:
     """Read the last whole state of the daemon at `place`. Unreadable where there is none, or it is damaged."""
     directory = directory_of(place.directory)
     try:
+        if not os.path.isdir(directory):
+            raise FileNotFoundError
         found = read_offline(directory, time.time())
     except FileNotFoundError:
         raise Unreadable(f"there is no state in {directory}", "name the daemon's directory with --dir") from None

@@ -23,15 +23,15 @@ WORKERS_MAX = 1000
 
 RUN_ABOUT = """Claim one node, run a command for it, and complete the node by the command's exit status.
 
-The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKET in its environment. \
-The exit status is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started, \
-and the node is handed back. Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node \
+The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKET in its environment.
+The exit status is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started,
+and the node is handed back. Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node
 back and exits with 128+n."""
 
 WORK_ABOUT = """Run a command for node after node, each claimed when the one before is finished.
 
-As `claimdag run` for every node. It waits for work for good; with --until-empty it ends with 0 once all \
-work is finished, failed or not, and with 3 where what is left needs a person. With -n N it \
+As `claimdag run` for every node. It waits for work for good; with --until-empty it ends with 0 once all
+work is finished, failed or not, and with 3 where what is left needs a person. With -n N it
 is N workers, NAME/1 to NAME/N."""
 
 

@@ -45,6 +45,20 @@ EXIT_UNSAFE = 77  # EX_NOPERM: the place cannot be trusted
 EXIT_INTERRUPTED = 130
 
 DESCRIPTORS_WANTED = 16384
+
+EPILOG = """\
+The state is in DIR: the first of CLAIMDAG_DIR, $XDG_RUNTIME_DIR/claimdag, $XDG_STATE_HOME/claimdag,
+~/.local/state/claimdag and /tmp/claimdag-UID. It leaves in order on SIGTERM and SIGINT, and what it had
+answered is there again when it is next started.
+
+examples:
+  claimdagd
+  claimdagd --dir ~/graph --durability fsync     a state that survives the machine
+  claimdagd --dir ~/graph --salvage              after it refused a damaged one
+
+Exit status: 0 it was told to leave, 2 wrong use, 65 the state is damaged, 74 the state cannot be written or
+its directory, lock or socket was taken away, 75 another one is alive, 77 the directory cannot be trusted.
+"""
 #: How many objects are made between two looks of the collector at the young ones.
 YOUNG_OBJECTS = 10_000
 #: A full collection looks at every node: 400 ms at 200,000. None happens by itself.
@@ -196,11 +210,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="claimdagd",
         allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Serve one claim graph at one Unix socket. The command line claimdag starts it by itself.",
-        epilog="It leaves in order on SIGTERM and SIGINT. What it had answered is there again when it is next started.",
+        epilog=EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"claimdagd {__version__}")
-    parser.add_argument("--dir", metavar="DIR", help="where the state is kept (default: CLAIMDAG_DIR, else see README)")
+    parser.add_argument("--dir", metavar="DIR", help="where the state is kept (default: see below)")
     parser.add_argument("--socket", metavar="PATH", help="where to listen (default: CLAIMDAG_SOCKET, else DIR/sock)")
     parser.add_argument("--max-nodes", metavar="N", type=_count, default=4096, help="the graph's cap (4096)")
     parser.add_argument("--lease", metavar="S", type=_positive, default=900.0, help="a claim's seconds (900)")

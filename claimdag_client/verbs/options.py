@@ -27,11 +27,11 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=min(size_of_terminal()[0], 120) - 2)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Lines of a description are wrapped, each on its own; examples, which are indented, are left whole."""
+        """Paragraphs of a description are wrapped; examples, which are indented, are left whole."""
         from textwrap import fill
 
-        lines = text.splitlines()
-        return "\n".join(line if line.startswith(" ") or len(line) <= width else fill(line, width) for line in lines)
+        paragraphs = text.split("\n\n")
+        return "\n\n".join(part if "\n " in part else fill(" ".join(part.split()), width) for part in paragraphs)
 
 
 class Parser(argparse.ArgumentParser):

@@ -104,7 +104,10 @@ def _check(path: str, descriptor: int, uid: int) -> None:
     if found.st_uid != uid:
         raise Unsafe(path, f"it belongs to user {found.st_uid} and not to {uid}", "name another with --dir")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise Unsafe(path, f"others may write it (mode {stat.S_IMODE(found.st_mode):04o})", f"run: chmod 700 {path}")
+        # A sticky one is everybody's, such as /tmp: whoever took our word for it would take it from them.
+        shared = found.st_mode & stat.S_ISVTX
+        remedy = f"name one of your own with --dir, such as {path}/claimdag" if shared else f"run: chmod 700 {path}"
+        raise Unsafe(path, f"others may write it (mode {stat.S_IMODE(found.st_mode):04o})", remedy)
     if stat.S_IMODE(found.st_mode) != DIRECTORY_MODE:
         # Ours and never written by others: what it holds can be trusted, and from now on nobody else may look.
         os.fchmod(descriptor, DIRECTORY_MODE)

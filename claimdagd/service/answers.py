@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -13,12 +14,16 @@ from claimdagd.core.refusal import Refusal
 from claimdagd.core.verbs import Result
 from claimdagd.core.vertex import Vertex
 from claimdagd.core.views import resource_view, view_from
+from claimdagd.model import Kind, Outcome, Role, Status, When
 from claimdagd.wire import Code
 
 _encode = msgspec.json.Encoder().encode
 _loosely = msgspec.json.Decoder().decode
 
 Records = dict[Vertex, bytes]
+
+#: Fields with a closed list of values, by name.
+_ENUMS: Final[dict[str, type[StrEnum]]] = {"kind": Kind, "role": Role, "status": Status, "when": When}
 
 
 _OPS: Final = {cls: op for op, cls in wire.REQUEST_TYPES.items()}
@@ -77,11 +82,18 @@ def refusal_of_line(line: bytes, exc: Exception) -> bytes:
         names = ", ".join(repr(name[:64]) for name in unknown[:8])
         message = f"{op}: unknown field {names}; accepted are {', '.join(accepted)}"
         return refused(rid, Refusal(Code.BAD_REQUEST, message, field=unknown[0][:64]))
-    return refused(rid, Refusal(Code.BAD_REQUEST, f"{op}: {_in_words(str(exc))}", **_field_of(str(exc))))
+    return refused(rid, Refusal(Code.BAD_REQUEST, f"{op}: {_in_words(op, str(exc))}", **_field_of(str(exc))))
 
 
-def _in_words(message: str) -> str:
-    """What msgspec says, without a regular expression in it: the only pattern of the wire is that of a name."""
+def _in_words(op: str, message: str) -> str:
+    """What msgspec says, with the values of an enum in it, and without a regular expression.
+
+    The only pattern of the wire is that of a name.
+    """
+    if message.startswith("Invalid enum value"):
+        name = message.rstrip("`").rpartition(".")[2]
+        values = Outcome if op == "complete" and name == "status" else _ENUMS.get(name, ())
+        return f"{message}; it is one of {', '.join(values)}" if values else message
     wanted, found, rest = message.partition("Expected `str` matching regex ")
     name = "Expected a name (1 to 64 of A-Za-z0-9._@:/-)"
     return f"{wanted}{name}{rest[rest.rindex(chr(39)) + 1 :]}" if found else message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +56,12 @@ def test_help_of_a_runner_shows_that_somebody_must_be_named(
     assert "[--assignee NAME]" not in usage
     paragraph = rest.split("\n\n")[1].splitlines()
     assert all(len(line) > 60 for line in paragraph[:-1])
+
+
+def test_list_offline_without_a_directory_does_not_speak_of_damage(cli: Cli, short_dir: Path) -> None:
+    """Nothing is there to be salvaged; most likely another directory was meant."""
+    ran = cli("list", "--offline", "--dir", str(short_dir / "nowhere"))
+    assert ran.status == 1
+    assert "there is no state in" in ran.err
+    assert "name the daemon's directory with --dir" in ran.err
+    assert "salvage" not in ran.err
