@@ -289,7 +289,7 @@ def reopen(graph: Graph, v: Vertex) -> None:
     for p in above:
         if p not in back:
             _lift(graph, p)
-    for x in back:
+    for x in sorted(back):
         if x is not v and x.rec.status not in TERMINAL and x.rec.outcome is None:
             culprit = failed_dep(x)
             if culprit is not None:
