@@ -100,7 +100,7 @@ def test_directory_that_others_may_read_is_made_private(short_dir: Path) -> None
     [(0o770, "chmod 700"), (0o702, "chmod 700"), (0o777, "chmod 700"), (0o1777, "name one of your own")],
 )
 def test_directory_that_others_may_write_is_refused(short_dir: Path, mode: int, remedy: str) -> None:
-    """It is left as it was, and the remedy is named; everybody's own directory, such as /tmp, is not to be taken away."""
+    """It is left as it was, and the remedy is named; everybody's directory, such as /tmp, is not to be taken away."""
     short_dir.chmod(mode)
     with pytest.raises(Unsafe, match=remedy):
         open_directory(str(short_dir), UID)
