@@ -28,7 +28,7 @@ _NEXT = {
     "would_not_run": "claimdag capacity {resource} UNITS raises what there is, or let it need less",
     "timeout": "claimdag why {id}",
     "nothing_pending": "all work is finished; claimdag upsert makes more",
-    "full": "archive or cancel work, or start the daemon with a larger --max-nodes",
+    "full": "claimdag list shows what is unfinished",
     "storage": "make room where the daemon's directory is and ask again; nothing was changed",
     "shutting_down": "ask again: a new daemon starts when this one has left",
     "lagged": "read what was missed with claimdag log",
@@ -54,7 +54,7 @@ def explain(refused: Refused) -> tuple[list[str], str]:
         path = " -> ".join(str(_id_of(step)) for step in details.get("path", ()))
         return ([f"the cycle: {path}"] if path and path not in refused.message else []), "leave out one of these edges"
     if refused.code == "nothing_runnable":
-        return _held_up(details), "claimdag status"
+        return _held_up(details), _way_out(details)
     faults = details.get("faults") or []
     return _faults(faults), _next(refused.code, details)
 
@@ -99,6 +99,17 @@ def _held_up(details: Mapping[str, Any]) -> list[str]:
         lines.append("no claim is live whose end could free anything: only a person or new work can help")
     lines.extend(deadlock_text(deadlock) for deadlock in details.get("deadlocks") or ())
     return lines
+
+
+def _way_out(details: Mapping[str, Any]) -> str:
+    """What a person can do where nothing can run; where time helps, only where to look."""
+    for deadlock in details.get("deadlocks") or ():
+        if isinstance(deadlock, dict) and deadlock.get("subtrees") and deadlock.get("resources"):
+            more = f"claimdag capacity {deadlock['resources'][0]} UNITS"
+            return f"{more} makes more of it, or end one of them: claimdag cancel {deadlock['subtrees'][-1]}"
+    if details.get("stuck") and details.get("blocked"):
+        return "claimdag list --status blocked, and let one go: claimdag upsert ID --status todo"
+    return "claimdag status"
 
 
 def deadlock_text(deadlock: Any) -> str:

@@ -33,6 +33,28 @@ def test_next_step_of_a_refusal_names_what_was_refused(
     assert step is None or f"next: {step}" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("details", "step"),
+    [
+        ({"leases": 2, "stuck": False}, "claimdag status"),
+        ({"leases": 1, "blocked": 3, "stuck": False}, "claimdag status"),
+        ({"blocked": 3, "stuck": True}, "claimdag list --status blocked, and let one go:"),
+        (
+            {"resources": 2, "stuck": True, "deadlocks": [{"subtrees": ["7q2f-1", "7q2f-4"], "resources": ["a", "b"]}]},
+            "claimdag capacity a UNITS makes more of it, or end one of them: claimdag cancel 7q2f-4",
+        ),
+    ],
+)
+def test_nothing_runnable_names_a_way_out_where_time_does_not_help(
+    cli: Cli, daemon: FakeDaemon, details: dict[str, object], step: str
+) -> None:
+    """While somebody works it is enough to look; what is stuck wants a person, who is told what to do."""
+    daemon.refuse("claim_next", "nothing_runnable", "claim_next: nothing runnable", **details)
+    ran = cli("next", "--actor", "ann")
+    assert ran.status == 3
+    assert f"next: {step}" in ran.err
+
+
 def test_status_with_all_finished_shows_what_failed_and_why(cli: Cli, daemon: FakeDaemon) -> None:
     """Nothing is left to do, and that is not the same as all is well."""
     failed = view(3, status="failed", error="exit status 7", summary="test it")
