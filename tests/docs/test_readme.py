@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from claimdag_client.verbs import ALIASES, MODULES
 from tests.docs import transcript
 from tests.docs.markdown import ROOT, read
 
@@ -70,6 +71,25 @@ def test_main_command_works_the_plan_off_with_three_workers(home: Path) -> None:
     assert worked.index("decide the grammar") < worked.index("write the parser")
     assert worked[-1] == "publish it"
     assert sum(" complete by agent/" in line for line in printed) == 6
+
+
+def test_first_minute_of_the_help_runs(home: Path) -> None:
+    """What `claimdag --help` shows for a beginning, in a fresh directory."""
+    shown = transcript.run(["claimdag --help"], home)
+    commands = [line.strip() for line in shown if line.startswith("  claimdag ")]
+    script = [re.split(r"   +|  (?=[a-z])", command)[0] for command in commands]
+    assert len(script) == 4
+    printed = transcript.run(["set -e", *script], home)
+    ids = "#=> 7q2f-1\n#=> 7q2f-2\n#=> id=7q2f-1 gen=2\n#=> write the parser\n#=> 7q2f-1 done, ready now: 7q2f-2"
+    transcript.compare(ids.splitlines(), printed)
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda path: path.name)
+def test_verbs_that_a_document_names_exist(path: Path) -> None:
+    """In a block or within a line: `claimdag VERB`."""
+    text = path.read_text()
+    named = set(re.findall(r"(?:`|^|&& |bin/)claimdag ([a-z][a-z_-]+)", text, re.MULTILINE))
+    assert named <= MODULES.keys() | ALIASES.keys()
 
 
 def test_test_command_is_one_line_between_the_markers_of_ci() -> None:
