@@ -71,6 +71,7 @@ class Bench:
         """Claim and complete in the graph's own order, by claim_next and by id."""
         v = self.do("first claim", ClaimNext(actor="w")).v
         self.do(None, Complete(id=v.rec.id))
+        self._settle()  # of a star every node has become ready: `stalls` shows what that takes
         for _ in range(count):
             v = self.do("claim_next", ClaimNext(actor="w")).v
             self.do("release", Release(id=v.rec.id, actor="w"))
