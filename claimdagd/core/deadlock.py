@@ -136,7 +136,8 @@ class _Optimist:
                     after.extend((t, x.own_deps is None or t not in x.own_deps) for t in x.dep_on if t is not None)
                     x = x.gate
             for n in after:
-                if n not in seen and n[0].rec.status not in TERMINAL and n[0] not in (self.over if n[1] else self.own_over):
+                ended = n[0] in (self.over if n[1] else self.own_over)
+                if n not in seen and not ended and n[0].rec.status not in TERMINAL:
                     seen[n] = None
                     stack.append(n)
         return list(dict.fromkeys(v for v, _ in seen if v in waiting))

@@ -214,6 +214,8 @@ class Batch:
 
     def commit_failed(self, exc: Exception) -> None:
         """The flush failed: everything not on disk is undone, and refused."""
+        # Another flush, a snapshot's, may have brought some of it to disk.
+        self.committed()
         acts = [act for _, batch in self.unflushed for act in batch]
         self.unflushed.clear()
         try:

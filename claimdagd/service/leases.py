@@ -14,7 +14,8 @@ from claimdagd import wire
 from claimdagd.core import claims
 from claimdagd.core.graph import Graph
 from claimdagd.core.mutation import Mutation
-from claimdagd.core.vertex import Vertex
+from claimdagd.core.vertex import Lease, Vertex
+from claimdagd.model import Node
 from claimdagd.service.answers import op_of
 from claimdagd.service.sessions import Session
 
@@ -92,21 +93,24 @@ class Leases:
     ) -> list[tuple[Vertex, int, bytes | None]]:
         """Bound claims that a mutation ended: vertex, connection, and the event for it.
 
-        There is no event where it was the holder's own release or complete: asked by its connection, in its name, or
-        with its generation.
+        There is no event where it was the holder's own release or complete: asked by its connection, or the complete
+        in its name or with its generation.
         """
         found: list[tuple[Vertex, int, bytes | None]] = []
         for v, old, lease, _ in mutation.log:
-            if lease is None or v is None or isinstance(lease, int) or lease.conn is None or isinstance(old, str | None):
+            if v is None or not isinstance(lease, Lease) or lease.conn is None or not isinstance(old, Node):
                 continue
             if v.lease is not None and v.rec.gen == old.gen:
                 continue
             if any(v is other for other, _, _ in found):
                 continue
             event = None
-            mine = isinstance(r, wire.Release | wire.Complete) and r.id == old.id and (
-                (session is not None and session.conn == lease.conn) or r.actor == old.assignee or r.gen == old.gen
-            )
+            # A release in the holder's name but from elsewhere is news to the process that holds on to it; a complete
+            # is not, it is what the command that it runs may do for its own node.
+            mine = session is not None and session.conn == lease.conn
+            if isinstance(r, wire.Complete):
+                mine = mine or r.actor == old.assignee or r.gen == old.gen
+            mine = mine and isinstance(r, wire.Release | wire.Complete) and r.id == old.id
             if not mine:
                 reason = "expired" if r is None else _WHY.get(type(r), op_of(r))
                 event = b'{"event":%b}\n' % _encode({"op": "lost", "id": old.id, "gen": old.gen, "why": reason})

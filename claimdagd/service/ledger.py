@@ -15,7 +15,8 @@ class Ledger:
     """Entries numbered `first` to `last`, bounded in number and in bytes; the oldest go first."""
 
     def __init__(self, last: int, lines: Iterable[bytes] = ()) -> None:
-        self._lines = deque(lines)
+        # As journaled, newline and all: the very bytes that were written, not a copy.
+        self._lines = deque(line + b"\n" for line in lines)
         self._bytes = sum(map(len, self._lines))
         self.last = last
         self._trim()
@@ -27,8 +28,8 @@ class Ledger:
 
     def add(self, line: bytes) -> None:
         """Keep the next entry's journal line, with its newline."""
-        self._lines.append(line[:-1])
-        self._bytes += len(line) - 1
+        self._lines.append(line)
+        self._bytes += len(line)
         self.last += 1
         if len(self._lines) > ENTRIES_MAX or self._bytes > BYTES_MAX:
             self._trim()
@@ -38,16 +39,21 @@ class Ledger:
             self._bytes -= len(self._lines.popleft())
 
     def since(self, seq: int) -> Iterator[bytes]:
-        """The entries from `seq` on."""
-        return islice(self._lines, max(0, seq - self.first), None)
+        """The entries from `seq` on, without their newlines."""
+        return (line[:-1] for line in islice(self._lines, max(0, seq - self.first), None))
 
     def entries(self, first: int | None, limit: int | None, node_id: str | None) -> list[bytes]:
         """Entries from `first` on, or the last ones; only those that changed `node_id`; at most `limit`."""
         found = list(self.since(first or 0))
         if node_id is not None:
             # A quote inside a JSON string is escaped, so this can only be a node's own id, or one that was pruned.
-            own, gone = b'"id":"%b"' % node_id.encode(), b'"%b"' % node_id.encode()
-            found = [e for e in found if own in e or (gone in e and gone in e.partition(b'"gone":[')[2].partition(b"]")[0])]
+            quoted = b'"%b"' % node_id.encode()
+            found = [e for e in found if b'"id":' + quoted in e or quoted in _pruned(e)]
         if limit is not None:
             found = found[:limit] if first is not None else found[-limit:]
         return found
+
+
+def _pruned(entry: bytes) -> bytes:
+    """The ids that an entry's mutation pruned, as they stand in it."""
+    return entry.partition(b'"gone":[')[2].partition(b"]")[0]

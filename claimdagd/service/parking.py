@@ -92,6 +92,11 @@ class Lot:
         """It is answered."""
         self.claims.pop(parked.number, None)
 
+    @property
+    def waiters(self) -> bool:
+        """Whether anybody waits for nodes to end."""
+        return bool(self._waiters)
+
     def in_line(self) -> list[ParkedClaim]:
         """First come first."""
         return list(self.claims.values())

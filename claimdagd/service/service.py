@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, Final, overload
 
 import msgspec
 
@@ -25,7 +25,7 @@ from claimdagd.core.mutation import Mutation
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.vertex import Vertex
 from claimdagd.core.views import encode_view
-from claimdagd.model import TERMINAL
+from claimdagd.model import TERMINAL, Node
 from claimdagd.service.answers import REPLIES, encode_ok, op_of, refusal_of_line, refused, with_next
 from claimdagd.service.batch import UNJOURNALED, Act, Batch
 from claimdagd.service.leases import Leases
@@ -45,6 +45,10 @@ JOURNAL_PER_SNAPSHOT: Final = 2
 JOURNAL_MIN_BYTES: Final = 4 * 1024 * 1024
 #: After a failed write the reaper tries again after this many seconds.
 RETRY_S: Final = 1.0
+#: How many entries before a snapshot the new journal keeps, so that `log` knows them after a restart too.
+LEDGER_KEPT: Final = 1024
+#: How many levels are brought up to date in one turn.
+LEVELS_PER_TURN: Final = 1024
 #: A new deadlock is told within this many seconds.
 DEADLOCK_S: Final = 1.0
 
@@ -333,17 +337,17 @@ class Service:
             kind = parked.claim.role if parked.claim.strict else None
             if kind in barren:
                 continue
-            self._lot.leave(parked)
-            try:
-                self._serve(parked)
-            except Refusal as refusal:
-                if refusal.code not in _NOTHING:
-                    self._refuse_parked(parked, refusal, parked)
-                    continue
-                self._lot.come_back(parked)
+            claim = parked.claim
+            if self.graph.lines.pick(claim.role, claim.slack, claim.strict) is None:
                 if kind is None:
                     return
                 barren.add(kind)
+                continue
+            try:
+                self._serve(parked)
+            except Refusal as refusal:
+                self._refuse_parked(parked, refusal, parked)
+            self._lot.leave(parked)
 
     def _serve(self, parked: ParkedClaim) -> None:
         session, request = parked.session, parked.request
@@ -392,8 +396,14 @@ class Service:
         """What the acts did is in the journal: answers, events, and whoever waited for it."""
         for act in acts:
             session = act.session
-            if act.mutation is not None:
-                self._after(act, act.mutation)
+            if act.line is not None:
+                self._ledger.add(act.line)
+                if self._watchers:
+                    self._publish(act.line)
+            if act.lost:
+                self._leases.tell_lost(act.lost)
+            if act.mutation is not None and act.mutation.ended and self._lot.waiters:
+                self._tell_waiters(act.mutation)
             if session is not None and not session.closed:
                 if act.answer is not None:
                     session.deliver(act.answer)
@@ -406,27 +416,25 @@ class Service:
         if self.store.journal_bytes > self._journal_limit and not self._snapshotting:
             self._journal_limit = sys.maxsize
             self.on_snapshot()
-        if self.config.check:
-            check(self.graph)
-
-    def _after(self, act: Act, mutation: Mutation) -> None:
-        if act.line is not None:
-            self._ledger.add(act.line)
-            if self._watchers:
-                entry = b'{"event":%b}\n' % act.line[:-1]
-                for watcher in tuple(self._watchers):
-                    assert watcher.watch_from is not None
-                    if self._ledger.last >= watcher.watch_from:
-                        watcher.deliver(entry)
-        if act.lost:
-            self._leases.tell_lost(act.lost)
-        if mutation.ended:
-            for waiter in self._lot.ended((v.rec.id for v in mutation.ended), self._is_over):
-                waiter.session.lots -= 1
-                waiter.session.deliver(self._waited(waiter))
         if self._deadlock_check is None and self.graph.lines.lines:
             self._deadlock_check = self.clock.now() + DEADLOCK_S
             self._call()
+        if len(self.graph.levels.due) > LEVELS_PER_TURN:
+            self._call()
+        if self.config.check:
+            check(self.graph)
+
+    def _publish(self, line: bytes) -> None:
+        entry = b'{"event":%b}\n' % line[:-1]
+        for watcher in tuple(self._watchers):
+            assert watcher.watch_from is not None
+            if self._ledger.last >= watcher.watch_from:
+                watcher.deliver(entry)
+
+    def _tell_waiters(self, mutation: Mutation) -> None:
+        for waiter in self._lot.ended((v.rec.id for v in mutation.ended), self._is_over):
+            waiter.session.lots -= 1
+            waiter.session.deliver(self._waited(waiter))
 
     def _undone(self, mutations: list[Mutation]) -> None:
         """What was taken back may leave something for those who wait: they are looked at again, in a moment."""
@@ -477,7 +485,13 @@ class Service:
         self._batch.commit()
         if leases is None:
             leases = self._leases.next_due()
-        times = [t for t in (leases, self._lot.next_due(), self._deadlock_check, self._wake_at) if t is not None]
+        if self.graph.levels.due:
+            # What a large submission moved is worked off by the way, not by the next claim.
+            self.graph.levels.settle(budget=LEVELS_PER_TURN)
+        more = now if len(self.graph.levels.due) > LEVELS_PER_TURN else None
+        times = [
+            t for t in (leases, self._lot.next_due(), self._deadlock_check, self._wake_at, more) if t is not None
+        ]
         self._tick_at = min(times, default=math.inf)
         return self._tick_at if times else None
 
@@ -539,8 +553,8 @@ class Service:
         self._checkpoints = []
         head = SnapshotHead(graph.tag, store.seq, self.clock.wall(), graph.next_number, dict(graph.pools.configured))
         try:
-            nodes = [v.rec for v in graph.vertices.values()]
-            size = yield from store.snapshot(head, nodes, list(self._once.items()))
+            nodes = Records(list(graph.vertices.values()))
+            size = yield from store.snapshot(head, nodes, list(self._once.items()), ledger=LEDGER_KEPT)
         except StorageError as exc:
             self._snapshot_failed = True
             refusal = Refusal(Code.STORAGE, f"checkpoint: no snapshot was written ({exc}); the journal stands")
@@ -621,6 +635,25 @@ class Service:
     def _shutdown(self, session: Session, r: wire.Shutdown) -> None:
         self._answer(session, r, b"{}")
         self.on_shutdown()
+
+
+class Records(Sequence[Node]):
+    """The records of vertices, each as it is when it is read: all that a snapshot asks for, without a pause to copy."""
+
+    def __init__(self, vertices: list[Vertex]) -> None:
+        self._vertices = vertices
+
+    def __len__(self) -> int:
+        return len(self._vertices)
+
+    @overload
+    def __getitem__(self, index: int) -> Node: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Node]: ...
+    def __getitem__(self, index: int | slice) -> Node | list[Node]:
+        if isinstance(index, slice):
+            return [v.rec for v in self._vertices[index]]
+        return self._vertices[index].rec
 
 
 def _nothing() -> None:

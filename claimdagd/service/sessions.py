@@ -5,12 +5,13 @@ Plain data and protocols. Must not decide anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from claimdagd.core.vertex import Vertex
+from claimdagd.model import Node
 from claimdagd.store.snapshot import SnapshotHead
 
 
@@ -41,7 +42,7 @@ class Keeper(Protocol):
     def append(self, lines: list[bytes]) -> None: ...
     def undo_to(self, mark: int) -> None: ...
     def snapshot(
-        self, head: SnapshotHead, nodes: Iterable[Any], once: Iterable[tuple[str, bytes]], *, ledger: int = 0
+        self, head: SnapshotHead, nodes: Sequence[Node], once: Iterable[tuple[str, bytes]], *, ledger: int = 0
     ) -> Generator[Any, None, int]: ...
 
 

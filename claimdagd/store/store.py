@@ -104,17 +104,20 @@ class Store:
     ) -> Generator[Step, None, int]:
         """Write a snapshot of the state after entry head.seq, then restart the journal with the entries after it.
 
-        `nodes` and `once` are read at once, here; the rest is done as the generator is driven. It yields None for a
-        turn of the loop, or a Blocking call which the caller may make in a thread and may as well ignore. It returns
-        the bytes of the snapshot. `ledger`: how many entries before head.seq the new journal keeps, for the log.
-        StorageError: nothing is lost, the files before stand, and appends go on. One at a time.
+        `nodes` are all that there were at head.seq. A sequence is read slice by slice as the generator is driven, and
+        may be newer by then: the entries after head.seq are replayed over them. It yields None for a turn of the loop, or
+        a Blocking call which the caller may make in a thread and may as well ignore. It returns the bytes of the
+        snapshot. `ledger`: how many entries before head.seq the new journal keeps, for the log. StorageError: nothing
+        is lost, the files before stand, and appends go on. One at a time.
         """
         if not self._journal.base <= head.seq <= self.seq:
             raise ValueError(f"a snapshot at {head.seq} of a journal of {self._journal.base + 1} to {self.seq}")
-        return self._snapshot(head, list(nodes), list(once), ledger, self._undone)
+        if not isinstance(nodes, Sequence):
+            nodes = list(nodes)
+        return self._snapshot(head, nodes, list(once), ledger, self._undone)
 
     def _snapshot(
-        self, head: SnapshotHead, nodes: list[Node], once: list[tuple[str, bytes]], ledger: int, undone: int
+        self, head: SnapshotHead, nodes: Sequence[Node], once: list[tuple[str, bytes]], ledger: int, undone: int
     ) -> Generator[Step, None, int]:
         if self._at_work:
             raise RuntimeError("a snapshot is being written already")
@@ -129,7 +132,7 @@ class Store:
         return self.snapshot_bytes
 
     def _write(
-        self, head: SnapshotHead, nodes: list[Node], once: list[tuple[str, bytes]], undone: int
+        self, head: SnapshotHead, nodes: Sequence[Node], once: list[tuple[str, bytes]], undone: int
     ) -> Generator[Step]:
         """Put a snapshot in place; the journal still reaches back before it, which recovery allows for.
 
@@ -151,8 +154,8 @@ class Store:
                 yield None
             if self._durable:
                 yield from blocking(lambda: self._files.fsync(fd))
-                if self._at_work and self._journal.flushed < head.seq:
-                    # A journal that ends before its snapshot is taken for damaged.
+                if self._at_work and self._journal.flushed < self.seq:
+                    # The nodes may be of any entry up to now, and a mutation is on disk whole or not at all.
                     yield from blocking(self._journal.sync)
             if self._undone != undone:
                 raise StorageError(self._path, "entries were taken back while the snapshot was written")

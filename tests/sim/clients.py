@@ -31,6 +31,8 @@ class Client:
         #: The network loses what the daemon says at this moment.
         self.deaf = False
         self.again: deque[Intent] = deque()
+        #: What was done, by its tokens.
+        self.done: list[Intent] = []
 
     # ------------------------------------------------------------------------------------------ what happens to it
 
@@ -55,7 +57,11 @@ class Client:
 
     def answered(self, call: Call, ok: Any, error: dict[str, Any] | None) -> None:
         """An answer reached it."""
-        if error is not None and error["code"] in ("storage", "shutting_down") and call.intent.token is not None:
+        if call.intent.token is None:
+            return
+        if error is None:
+            self.done.append(call.intent)
+        elif error["code"] in ("storage", "shutting_down"):
             self.again.append(call.intent)
 
     # ----------------------------------------------------------------------------------------------------- what it does
@@ -66,6 +72,9 @@ class Client:
             self.conn = self.world.connect(self)
             if self.conn is None:
                 return
+        if self.done and self.rng.random() < 0.03:
+            # Long after: a token's first reply is its last.
+            self.again.append(self.rng.choice(self.done))
         if self.again and self.rng.random() < 0.8:
             self.send([self.again.popleft()])
             return
@@ -158,6 +167,13 @@ class Worker(Client):
             return
         if any(c.until is not None for c in conn.calls.values()) and rng.random() < 0.9:
             return
+        if rng.random() < 0.04:
+            # What another one holds, in its own name: none of its business.
+            held = self.some(Status.CLAIMED, Status.RUNNING)
+            if held is not None:
+                op = rng.choice(("renew", "running", "complete", "release"))
+                self.send([self.intent(op, token=0, id=held, actor=self.name)])
+            return
         if self.old and rng.random() < 0.1:
             node_id, gen = rng.choice(self.old)
             op = rng.choice(("renew", "running", "complete", "release"))
@@ -227,8 +243,9 @@ class Boss(Client):
         rng = self.rng
         fields: dict[str, Any] = {}
         if rng.random() < 0.4:
-            targets = {self.some(terminal=rng.random() < 0.3) for _ in range(rng.randint(1, 2))} - {None}
-            fields["deps"] = [{"on": t, "when": rng.choice(("after_ok", "after_ok", "after_any"))} for t in targets]
+            targets = dict.fromkeys(self.some(terminal=rng.random() < 0.3) for _ in range(rng.randint(1, 2)))
+            whens = ("after_ok", "after_ok", "after_any")
+            fields["deps"] = [{"on": t, "when": rng.choice(whens)} for t in targets if t is not None]
         if rng.random() < 0.35:
             fields["parent"] = under or self.some()
         if rng.random() < 0.35:

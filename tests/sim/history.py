@@ -64,6 +64,8 @@ def _live(world: World) -> None:
     clients += [Waiter(world, "waiter")] * (rng.random() < 0.7)
     weights = [rng.choice((1, 2, 4)) for _ in clients]
     violence = rng.choice((0.0, 0.02, 0.06))
+    #: A disk on which one kind of operation fails now and then, and at once works again.
+    flaky = rng.choice((None, None, None, "write", "fsync"))
 
     def turn() -> None:
         """Somebody acts, while a flush is under way."""
@@ -91,10 +93,14 @@ def _live(world: World) -> None:
                 world.cut(conn, undelivered=rng.random() < 0.2)
         elif chance < 0.91:
             world.starve(rng.choice((1.5, 8.0, 100.0)))
-        elif world.snapshot is not None or world.snapshot_wanted or chance < 0.92:
+        elif chance < 0.93 or world.snapshot_wanted:
+            world.snapshot_step(turn)
+        if world.snapshot is not None and rng.random() < 0.4:
             world.snapshot_step(turn)
         if rng.random() < violence:
             _harm(world)
+        if flaky is not None and rng.random() < 0.1 and not world.files.faults:
+            world.arm(flaky, rng.choice(HOWS), nth=1)
         if world.plan.fsync and rng.random() < 0.5 and world.service is not None and world.service.commit_due:
             world.flush_once(turn)
         if world.leaving:
@@ -180,7 +186,37 @@ def _work_off(world: World) -> None:
     for resource in RESOURCES:
         boss.ask("capacity", resource=resource, units=50)
     workers = [Finisher(world, f"finish{n}") for n in range(FINISHERS)]
-    for _ in range(4 * len(oracle.replica) + 10):
+    _take_all(world, workers)
+    for _ in range(20):
+        # A group without children stays open until somebody ends it, and all above it with it.
+        parents = {r.parent for r in oracle.replica.values()}
+        empty = [
+            r.id
+            for r in oracle.replica.values()
+            if r.kind in GROUPS and r.status not in TERMINAL and r.id not in parents
+        ]
+        if not empty:
+            break
+        for node_id in empty:
+            boss.ask("complete", id=node_id)
+        _take_all(world, workers)
+    else:
+        raise Violation("groups come back by themselves")
+    left = [r for r in oracle.replica.values() if r.kind not in GROUPS and r.status not in TERMINAL]
+    refusal = workers[0].refusal or {}
+    ready = [r.id for r in left if r.status is Status.READY]
+    if ready and not refusal.get("deadlocks"):
+        raise Violation(f"{ready} were never handed out: {refusal}")
+    if not left and refusal.get("code") != "nothing_pending":
+        raise Violation(f"nothing is left, and the answer is {refusal}")
+    waiting = [r.id for r in left if r.status is not Status.COMPLETING]
+    if waiting and (refusal.get("code") != "nothing_runnable" or refusal.get("stuck") is not True):
+        raise Violation(f"{waiting} are left, and the answer is {refusal}")
+
+
+def _take_all(world: World, workers: list[Finisher]) -> None:
+    """Claim and complete until there is nothing more to be had."""
+    for _ in range(4 * len(world.oracle.replica) + 10):
         busy = False
         for worker in workers:
             if worker.held is None:
@@ -197,14 +233,3 @@ def _work_off(world: World) -> None:
             break
     else:
         raise Violation("the work never ends")
-    left = [r for r in oracle.replica.values() if r.kind not in GROUPS and r.status not in TERMINAL]
-    refusal = workers[0].refusal or {}
-    ready = [r.id for r in left if r.status is Status.READY]
-    if ready and not refusal.get("deadlocks"):
-        raise Violation(f"{ready} were never handed out: {refusal}")
-    if not left and refusal.get("code") != "nothing_pending":
-        raise Violation(f"nothing is left, and the answer is {refusal}")
-    if left and (refusal.get("code") != "nothing_runnable" or refusal.get("stuck") is not True):
-        waiting = [r for r in left if r.status is not Status.COMPLETING]
-        if waiting:
-            raise Violation(f"{[r.id for r in waiting]} are left, and the answer is {refusal}")

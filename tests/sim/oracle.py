@@ -107,6 +107,7 @@ class Oracle:
         self._tap = Tap()
         self._tap_conn: Conn | None = None
         self._resync = False
+        self._booting = False
         self.claims_answered: list[Call] = []
         #: Claims of which the outside cannot know whose connection they are bound to.
         self.unsure: set[tuple[str, int]] = set()
@@ -142,8 +143,10 @@ class Oracle:
         assert conn is not None
         assert world.service is not None
         self.calls.clear()
+        self._booting = True  # what an earlier life did and never told: its times are past
         world.service.receive(conn.session, [b'{"op":"watch","from":%d,"rid":0}' % (self.seq + 1)])
         world._pump()
+        self._booting = False
         if self._resync:
             # Entries that a snapshot took over and nobody was told of: the state is all there is of them.
             self._resync = False
@@ -190,6 +193,7 @@ class Oracle:
             if renewed is not None:
                 # It was done or not, and may have bound the claim to the connection that goes.
                 renewed.lo = min(renewed.lo, now)
+                renewed.hi = max(renewed.hi, now + (call.body.get("lease") or renewed.lease_s))
         for lease in self.leases.values():
             if lease.conn is conn:
                 lease.conn = None
@@ -314,6 +318,9 @@ class Oracle:
             if gen is not None and first:
                 self.must(ok["gen"] == gen + 1, f"{body} was answered gen {ok['gen']}")
         elif op in ("renew", "running"):
+            holder = self.replica[body["id"]].assignee
+            mine = body.get("actor") in (None, holder) or holder is None
+            self.must(mine, f"{body} was accepted, and {holder} holds it")
             self.must(gen is None or ok["gen"] == gen, f"{body} was answered gen {ok['gen']}")
             self._renewed(call, ok)
         elif op == "release":
@@ -433,13 +440,16 @@ class Oracle:
         for node_id in record.gone:
             rec_gone = replica.pop(node_id)
             self.must(rec_gone.status in TERMINAL, f"{node_id} was pruned while it was {rec_gone.status}")
+            hung = [r.id for r in replica.values() if r.status not in TERMINAL and any(d.on == node_id for d in r.deps)]
+            self.must(not hung, f"{node_id} was pruned, and {hung} wait on it")
         for resource, units in (record.capacity or {}).items():
             if units < self.capacities.get(resource, 1):
                 self.lowered.add(resource)
             self.capacities[resource] = units
         for node_id, was in before.items():
             check_change(self, record, was, replica.get(node_id))
-        self._follow_leases(record, before, world.clock.t)
+        if not self._booting:
+            self._follow_leases(record, before, world.clock.t)
 
     def _follow_leases(self, record: Record, before: dict[str, Node | None], now: float) -> None:
         for node_id, was in before.items():
@@ -450,8 +460,9 @@ class Oracle:
                 assert was is not None
                 self._lease_ended(record, was, lease, now)
                 del self.leases[node_id]
-            elif lease is not None and record.op == "running":
+            elif lease is not None and record.op == "running" and rec is not None:
                 lease.warned = False
+                lease.hi = max(lease.hi, now + (rec.lease or 0.0))
             if held and node_id not in self.leases:
                 assert rec is not None
                 self.leases[node_id] = lease = Lease(rec.gen, now, rec.lease or 0.0, rec.bound)
@@ -539,6 +550,12 @@ class Oracle:
 
     def _can_run(self, v: Vertex) -> bool:
         return v.line is None or self.world.graph.pools.lacks(v) is None
+
+    def settled(self) -> None:
+        """Time has passed, and nothing is due: nobody waits for what is there."""
+        service = self.world.service
+        if service is not None and not service.commit_due:
+            self._check_parked()
 
     def ticked(self) -> None:
         """What is due was done: no lease outlives its time, nobody waits past his."""

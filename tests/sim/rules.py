@@ -46,6 +46,9 @@ def check_change(oracle: Oracle, record: Record, was: Node | None, rec: Node | N
         oracle.reopened.add(rec.id)
         ended = rec.status is Status.COMPLETING or (rec.status in TERMINAL and op == "complete")
         must(moved or ended, f"{name} left {was.assignee}, now {rec.status}, at its old gen {rec.gen}")
+        last = was.max_attempts is not None and was.attempts >= was.max_attempts
+        if op == "expire" and last and rec.assignee is None:
+            must(rec.outcome is Outcome.FAILED, f"{name} may be tried no more, and is {rec.status}")
     if was.status in TERMINAL and rec.status not in TERMINAL:
         must(op == "reopen", f"{name} came back from {was.status}")
         oracle.reopened.add(rec.id)
@@ -58,9 +61,26 @@ def check_change(oracle: Oracle, record: Record, was: Node | None, rec: Node | N
         if root is not None and rec.id != root and rec.cause is None:
             mine = was.outcome is Outcome.CANCELLED
             must(mine, f"{name} was cancelled by the ending of {root}, and names no cause")
+        if root is not None and rec.id != root and was.outcome is None:
+            check_cascaded(oracle, name, rec)
         if rec.cause is not None and root is not None and was.status is not Status.COMPLETING:
             culprits = {root} if ended_badly(oracle.replica[root]) else {r.id for r in record.nodes if ended_badly(r)}
             must(rec.cause in culprits, f"{name} was cancelled by the ending of {root}, and names {rec.cause}")
+
+
+def check_cascaded(oracle: Oracle, name: str, rec: Node) -> None:
+    """What was cancelled by a cascade waited on something that ended badly, or stood under it."""
+    nodes = oracle.replica
+    seen: Node | None = rec
+    while seen is not None:
+        if any(d.when is When.AFTER_OK and (d.on not in nodes or ended_badly(nodes[d.on])) for d in seen.deps):
+            return
+        seen = rec_above(nodes, seen)
+        if seen is not None and ended_badly(seen):
+            return
+    below = [n for n in nodes.values() if n.parent == rec.id]
+    rolled_up = rec.kind in GROUPS and bool(below) and all(n.status is Status.CANCELLED for n in below)
+    oracle.must(rolled_up, f"{name} was cancelled, and nothing that it waits on or stands under ended badly")
 
 
 def ended_badly(rec: Node) -> bool:

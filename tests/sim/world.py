@@ -408,6 +408,7 @@ class World:
         else:
             raise Violation(f"the reaper never rests: due {self.due}, now {self.clock.t}")
         self.clock.t = max(self.clock.t, target)
+        self.oracle.settled()
 
     def starve(self, seconds: float) -> None:
         """The daemon does not run for a while, and then learns of it."""
