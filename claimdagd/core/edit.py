@@ -387,7 +387,9 @@ def link(graph: Graph, r: Link) -> Vertex:
         return after
     if (not after.group and after.rec.status not in OPEN) or after.rec.outcome is not None:
         raise Refusal(
-            Code.BAD_STATUS, f"{verb}: {after.rec.id} is {after.rec.status}; deps of a claim do not move under it"
+            Code.BAD_STATUS,
+            f"{verb}: {after.rec.id} is {after.rec.status}; deps of a claim do not move under it",
+            id=after.rec.id,
         )
     by_depth = graph.settle_depth()
     standing = standing_edges([after])
@@ -417,7 +419,9 @@ def unlink(graph: Graph, r: Unlink) -> Vertex:
         raise Refusal(Code.NOT_FOUND, f"{verb}: {r.after} has no dep{kind} on {r.before}", id=r.before)
     if (not after.group and after.rec.status not in OPEN) or after.rec.outcome is not None:
         raise Refusal(
-            Code.BAD_STATUS, f"{verb}: {after.rec.id} is {after.rec.status}; deps of a claim do not move under it"
+            Code.BAD_STATUS,
+            f"{verb}: {after.rec.id} is {after.rec.status}; deps of a claim do not move under it",
+            id=after.rec.id,
         )
     graph.put(after, replace(after.rec, deps=kept, updated_at=graph.wall))
     return after

@@ -61,7 +61,7 @@ def test_main_command_works_the_plan_off_with_three_workers(home: Path) -> None:
     install, found, job = command[0].partition(".venv/bin/claimdag submit")
     assert install == "python3 -m venv .venv && .venv/bin/pip install -q . && "
     job = (found + job).replace(".venv/bin/", "").replace("sleep 1;", "sleep 0.1;")
-    shutil.copytree(ROOT / "examples", home / "examples")
+    shutil.copytree(ROOT / "docs" / "examples", home / "docs" / "examples")
     printed = transcript.run([job], home)
     ids = [line for line in printed if re.fullmatch(r"[0-9a-z]{4}-\d", line)]
     worked = [line.partition(": ")[2] for line in printed if re.match(r"[0-9a-z]{4}-\d: ", line)]
