@@ -27,6 +27,8 @@ class Mutant(NamedTuple):
     old: str
     new: str
     by: str = "sim"
+    #: It takes a rare turn of events: more than a few seconds.
+    rare: bool = False
 
 
 class Caught(NamedTuple):
@@ -150,7 +152,7 @@ MUTANTS = (
     Mutant(
         "lost wake-up at an expiry", SERVICE, "            if self._lot.claims:\n                self._wake()\n", ""
     ),
-    Mutant("lost wake-up after an undo", SERVICE, "            self._wake_at = now + RETRY_S\n", ""),
+    Mutant("lost wake-up after an undo", SERVICE, "            self._wake_at = now + RETRY_S\n", "", rare=True),
     Mutant(
         "lost wake-up of the reaper",
         SERVICE,
@@ -202,8 +204,8 @@ MUTANTS = (
         "answers before the write",
         BATCH,
         "        self.acts = []\n        if len(acts) == 1:",
-        "        self.acts = []\n        for act in acts:\n            if act.answer is not None and act.session is not None:\n"
-        "                act.session.deliver(act.answer)\n                act.answer = None\n        if len(acts) == 1:",
+        "        self.acts = []\n        for act in [a for a in acts if a.answer and a.session]:\n"
+        "            act.session.deliver(act.answer)\n            act.answer = None\n        if len(acts) == 1:",
     ),
     Mutant("answers before the flush", BATCH, "if self._fsync and (journaled or self.unflushed):", "if False:"),
     Mutant(
