@@ -37,7 +37,7 @@ def echo_kind(loop: str) -> str:
 def run(scale: Scale) -> None:
     """Print the tables."""
     rounds = scale.pick(1, 5, 9)
-    count = scale.pick(600, 1500, 4000)
+    count = scale.pick(600, 1200, 4000)
     cpu: dict[str, Figures] = {}
     rates: dict[str, list[float]] = {}
     core = cores()[-1]

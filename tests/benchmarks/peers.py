@@ -259,7 +259,7 @@ def cycles(peer: Peer, address: str, pid: int | None, workers: int, count: int) 
 
 def run(scale: Scale, names: list[str] | None = None) -> None:
     """Print the table."""
-    rounds = scale.pick(1, 4, 9)
+    rounds = scale.pick(1, 3, 9)
     count = scale.pick(500, 2000, 4000)
     here = [peer for peer in peers() if not peer.missing]
     found: dict[str, tuple[list[tuple[float, float, float]], ...]] = {peer.name: ([], []) for peer in here}

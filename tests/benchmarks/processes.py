@@ -91,7 +91,7 @@ class Daemon:
         return ok
 
     def submit(self, count: int, **fields: Any) -> None:
-        """That many more nodes, all alike; and a snapshot, so that none falls due for them while others are measured."""
+        """That many more nodes, all alike; and a snapshot, so that none falls due for them in what is measured."""
         while count > 0:
             self.ask("submit", nodes=[fields] * min(count, BATCH), **{"return": []})
             count -= BATCH
