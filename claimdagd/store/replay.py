@@ -11,7 +11,7 @@ from zlib import crc32
 
 import msgspec
 
-from claimdagd.model import Node, Status
+from claimdagd.model import Node, Status, is_id
 from claimdagd.store.entry import NULL, JournalHeader, Record, decode_entry, decode_journal_header
 from claimdagd.store.errors import Damaged
 from claimdagd.store.files import Files
@@ -119,8 +119,8 @@ def _snapshot_lines(reader: LineReader) -> tuple[Recovered | None, int, bool]:
                     if number <= last_node:
                         node = decode_node(line)
                         nodes[node.id] = node
-                        if not node.id.startswith(prefix):
-                            raise Damaged(path, number, f"{node.id} is of another graph than {prefix[:-1]}")
+                        if not node.id.startswith(prefix) or not is_id(node.id):
+                            raise Damaged(path, number, f"{node.id} is of another graph than {prefix[:-1]}, or no id")
                     elif number <= last_once:
                         remembered = decode_remembered(line)
                         once[remembered.once] = bytes(remembered.reply)
@@ -238,8 +238,8 @@ def apply(state: Recovered, record: Record) -> str:
     nodes = state.nodes
     prefix = state.tag + "-"
     for node in record.nodes:
-        if not node.id.startswith(prefix):
-            return f"{node.id} is of another graph than {state.tag}"
+        if not node.id.startswith(prefix) or not is_id(node.id):
+            return f"{node.id} is of another graph than {state.tag}, or no id"
         nodes[node.id] = node
     for status, ids in record.flips.items():
         for node_id in ids:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from claimdagd.model import Node, number_of
+from claimdagd.model import Node, is_id, number_of
 from claimdagd.store.entry import Record, decode_entry, decode_journal_header
 from claimdagd.store.errors import Damaged, StorageError
 from claimdagd.store.files import Files, write_all
@@ -45,7 +45,9 @@ class _Taken:
     notes: list[str] = field(default_factory=list)
 
     def foreign(self, node_id: str) -> bool:
-        """Whether an id is of another graph; the first one seen names the graph if no header did."""
+        """Whether an id is of another graph, or none; the first one seen names the graph if no header did."""
+        if not is_id(node_id):
+            return True
         if self.tag is None:
             self.tag = node_id[:4]
         return node_id[:5] != self.tag + "-"
