@@ -40,7 +40,8 @@ class Ledger:
 
     def since(self, seq: int) -> Iterator[bytes]:
         """The entries from `seq` on, without their newlines."""
-        return (line[:-1] for line in islice(self._lines, max(0, seq - self.first), None))
+        start = min(max(0, seq - self.first), len(self._lines))
+        return (line[:-1] for line in islice(self._lines, start, None))
 
     def entries(self, first: int | None, limit: int | None, node_id: str | None) -> list[bytes]:
         """Entries from `first` on, or the last ones; only those that changed `node_id`; at most `limit`."""

@@ -93,6 +93,17 @@ def test_protocol_of_surrogates_and_bad_utf8_is_refused(target: Protocol) -> Non
     target.check()
 
 
+@pytest.mark.parametrize("number", [2**31, 2**53 + 1, 2**63, 2**64, 10**40])
+def test_protocol_of_seqs_beyond_all_is_answered(target: Protocol, number: int) -> None:
+    """An entry that never comes: no entries from it on, and a watch that waits for it."""
+    log, watch, next_ = target.say(
+        [b'{"op":"log","from":%d}' % number, b'{"op":"watch","from":%d}' % number, b'{"op":"upsert"}']
+    )
+    assert log["ok"] == {"entries": []}
+    assert watch["ok"] == {"seq": number - 1}
+    assert next_["ok"]["id"] == "fuzz-6"
+
+
 def test_protocol_of_a_key_twice_is_answered_once(target: Protocol) -> None:
     """The last one counts, or it is refused; it is never taken as two."""
     (answer,) = target.say([b'{"op":"upsert","summary":"a","summary":"b","op":"upsert"}'])
