@@ -187,6 +187,8 @@ class Service:
             session.lots -= 1
             self._batch.acts.append(Act(session, None, refused(request.rid, refusal)))
         self._batch.commit()
+        for session, _ in left:
+            self._go_on(session)
         for watcher in list(self._watchers):
             watcher.hang_up()
 
@@ -197,6 +199,9 @@ class Service:
         if session.handed:
             session.handed.clear()
         for line in lines:
+            if session.backlog is not None:
+                session.backlog.append(line)
+                continue
             try:
                 r = _decode(line)
             except (msgspec.MsgspecError, RecursionError, ValueError) as exc:
@@ -204,6 +209,12 @@ class Service:
             else:
                 self._ask(session, r)
         self._batch.commit()
+
+    def _go_on(self, session: Session) -> None:
+        """The checkpoint of `session` is answered: now what it asked after that."""
+        backlog, session.backlog = session.backlog, None
+        if backlog and not session.closed:
+            self.receive(session, backlog)
 
     def _ask(self, session: Session, r: wire.Request) -> None:
         try:
@@ -572,8 +583,12 @@ class Service:
             self._snapshotting = False
             self._limit_journal()
             self._batch.commit()
+            for session, _ in asked:
+                self._go_on(session)
 
     def _checkpoint(self, session: Session, r: wire.Checkpoint) -> None:
+        # It takes a while, and answers come in the order of the requests.
+        session.backlog = []
         self._checkpoints.append((session, r))
         session.lots += 1
         self.on_snapshot()

@@ -61,7 +61,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 class Session:
     """One connection: where its answers go, the claims bound to it, and what it has asked to be told later."""
 
-    __slots__ = ("closed", "conn", "deliver", "handed", "hang_up", "held", "lots", "watch_from")
+    __slots__ = ("backlog", "closed", "conn", "deliver", "handed", "hang_up", "held", "lots", "watch_from")
 
     def __init__(self, conn: int, deliver: Callable[[bytes], None], hang_up: Callable[[], None]) -> None:
         self.conn = conn
@@ -73,6 +73,8 @@ class Session:
         self.handed: list[Vertex] = []
         self.lots = 0
         self.watch_from: int | None = None
+        #: Lines that came after a checkpoint that is still to be answered; None while there is none.
+        self.backlog: list[bytes] | None = None
         self.closed = False
 
     @property
