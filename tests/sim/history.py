@@ -34,8 +34,10 @@ class Failed(AssertionError):
 def run(seed: int, *, tracing: bool = False, check_every: int = 4) -> Counter[str]:
     """One history; what happened in it, counted. Raises Failed."""
     rng = Random(seed)
+    #: A disk on which one kind of operation fails now and then, and at once works again.
+    flaky = rng.choice((None, None, None, "write", "fsync"))
     plan = Plan(
-        fsync=rng.random() < 0.4,
+        fsync=flaky == "fsync" or rng.random() < 0.35,
         grace_s=rng.choice((0.0, 2.0, 5.0)),
         lease_s=rng.choice((6.0, 20.0, 60.0)),
         max_nodes=rng.choice((8, 14, 40)),
@@ -45,7 +47,7 @@ def run(seed: int, *, tracing: bool = False, check_every: int = 4) -> Counter[st
     oracle = Oracle(world, check_every=check_every)
     try:
         with small_slices():
-            _live(world)
+            _live(world, flaky)
             _finish(world)
     except Exception as exc:
         reason = str(exc) if isinstance(exc, Violation) else "".join(traceback.format_exception(exc))
@@ -56,7 +58,7 @@ def run(seed: int, *, tracing: bool = False, check_every: int = 4) -> Counter[st
     )  # fmt: skip
 
 
-def _live(world: World) -> None:
+def _live(world: World, flaky: str | None) -> None:
     rng = world.rng
     clients: list[Client] = [Boss(world, "boss"), Worker(world, "w1"), Worker(world, "w2"), Worker(world, "w3")]
     clients += [Boss(world, "boss2")] * (rng.random() < 0.5)
@@ -64,8 +66,6 @@ def _live(world: World) -> None:
     clients += [Waiter(world, "waiter")] * (rng.random() < 0.7)
     weights = [rng.choice((1, 2, 4)) for _ in clients]
     violence = rng.choice((0.0, 0.02, 0.06))
-    #: A disk on which one kind of operation fails now and then, and at once works again.
-    flaky = rng.choice((None, None, None, "write", "fsync"))
 
     def turn() -> None:
         """Somebody acts, while a flush is under way."""
@@ -99,10 +99,13 @@ def _live(world: World) -> None:
             world.snapshot_step(turn)
         if rng.random() < violence:
             _harm(world)
-        if flaky is not None and rng.random() < 0.1 and not world.files.faults:
+        if flaky is not None and rng.random() < 0.15 and world.files.struck == len(world.files.faults):
             world.arm(flaky, rng.choice(HOWS), nth=1)
         if world.plan.fsync and rng.random() < 0.5 and world.service is not None and world.service.commit_due:
             world.flush_once(turn)
+        if world.trouble_at == world.clock.t and rng.random() < 0.2:
+            world.heal()
+            world.advance(5.0)  # nobody says anything: what failed has to be made up for by itself
         if world.leaving:
             world.leave()
 

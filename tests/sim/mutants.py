@@ -281,7 +281,7 @@ def hunt(mutant: Mutant, *, seconds: float, seed: int) -> Caught:
     with tempfile.TemporaryDirectory(prefix="claimdag-mutant-") as name:
         directory = Path(name)
         plant(mutant, directory)
-        more = ["--no-shrink"] if mutant.by == "stateful" else ["--trace", "0"]
+        more = [] if mutant.by == "stateful" else ["--trace", "0"]
         command = [sys.executable, "-m", "tests.soak", mutant.by, "--seconds", str(seconds), "--seed", str(seed), *more]
         began = time.monotonic()
         try:
