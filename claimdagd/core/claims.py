@@ -88,15 +88,15 @@ def claim(graph: Graph, r: Claim, conn: int | None = None) -> Vertex:
         )
     check_free(graph, verb, r.actor)
     graph.lines.refresh()
-    missing = graph.pools.missing(v) if v.line is not None else None
+    missing = graph.pools.missing(v)
     if missing:
-        what = ", ".join(f"{g.units} of {g.resource} ({free} free)" for _, g, free in missing)
+        what = ", ".join(f"{g.units} of {g.resource} ({free} free)" for g, free in missing)
         raise Refusal(
             Code.RESOURCES_BUSY,
             f"{verb}: {rec.id} lacks {what}",
             id=rec.id,
             resources=[
-                {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender} for _, g, free in missing
+                {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender} for g, free in missing
             ],
         )
     take(graph, v, r.actor, lease_of(graph, r.lease, r.bound, conn))

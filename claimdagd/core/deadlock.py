@@ -9,19 +9,24 @@ Read only.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from claimdagd.core.vertex import EDGE_ANY, EDGE_OWN, Vertex
+from claimdagd.core.levels import members
+from claimdagd.core.vertex import EDGE_OWN, Vertex
 from claimdagd.model import LIVE, TERMINAL, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from claimdagd.core.graph import Graph
+    from claimdagd.core.vertex import Units
 
 
 def suspicious(graph: Graph) -> bool:
     """Whether a deadlock is possible at all: ready work lacks units, and some are held for more than a live claim."""
     graph.lines.refresh()
-    if not any(map(graph.lines.lacks_something, graph.lines.lines.values())):
+    if not any(map(graph.lines.lacks_something, graph.lines.demands.values())):
         return False
     holders = [v for pool in graph.pools.pools.values() for v in pool.holders]
     return any(not graph.is_live(v) or v.open_children for v in holders)
@@ -29,97 +34,156 @@ def suspicious(graph: Graph) -> bool:
 
 def find_deadlocks(graph: Graph) -> list[dict[str, Any]]:
     """Every deadlock: {subtrees: ids of holders, resources: names, nodes: ids of work that waits for ever, text}."""
-    graph.lines.refresh()
-    optimist = _Optimist(graph)
-    optimist.run()
-    waiting = optimist.waiting()
-    return _name(optimist, waiting) if waiting else []
+    found_at, found = graph.deadlocks
+    if found_at != graph.changes:
+        optimist = _Optimist(graph)
+        optimist.run()
+        waiting = optimist.lost()
+        found = _name(optimist, waiting) if waiting else []
+        graph.deadlocks = (graph.changes, found)
+    return found
 
 
 class _Optimist:
+    """Follows on paper which ends come, and which units come back; each step of it once."""
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.own_over: set[Vertex] = set()
         self.over: set[Vertex] = set()
-        self.given_back: dict[str, int] = {}
-        self.loans_over: set[tuple[str, str]] = set()
-        self.unfinished = [v for v in graph.vertices.values() if v.rec.status not in TERMINAL]
+        #: How much still keeps each node from starting: deps that are not met, and a gate above that is closed.
+        self._closed_by: dict[Vertex, int] = {}
+        self._open_children: dict[Vertex, int] = {}
+        self._given_back: dict[str, int] = {}
+        self._loans_over: set[tuple[str, str]] = set()
+        #: Work that could start but for units, and what it takes; and by the first thing that it lacks.
+        self._short: dict[Vertex, Units] = {}
+        self._short_of: dict[Hashable, list[tuple[int, int, Vertex]]] = {}
+        self._todo: list[tuple[Callable[[Vertex], None], Vertex]] = []
 
     def run(self) -> None:
-        for v in self.unfinished:
-            if (not v.group and v.rec.status in LIVE) or v.rec.status is Status.COMPLETING:
-                self.own_over.add(v)
-        moved = True
-        while moved:
-            moved = False
-            for v in self.unfinished:
-                if v not in self.own_over and self._own_ends(v):
-                    self.own_over.add(v)
-                    moved = True
-                if v not in self.over and self._ends(v):
-                    self.over.add(v)
-                    moved = True
-                    for g in v.rec.grants:
-                        if g.lender is None:
-                            self.given_back[g.resource] = self.given_back.get(g.resource, 0) + g.units
-                        else:
-                            self.loans_over.add((g.lender, g.resource))
+        cone = self._cone()
+        for v in cone:
+            self._closed_by[v] = v.unmet + (v.gate is not None and v.gate.closed)
+            self._open_children[v] = v.open_children
+        for v in cone:
+            if v.children if v.group else v.rec.status in LIVE or v.rec.status is Status.COMPLETING:
+                # The children of a group decide it, also where it holds back those that have not begun.
+                self._todo.append((self._own_ends, v))
+            if v.rec.status is not Status.BLOCKED and not self._closed_by[v]:
+                self._todo.append((self._opens, v))
+        while self._todo:
+            step, v = self._todo.pop()
+            step(v)
 
-    def met(self, v: Vertex) -> bool:
-        """Whether the deps of `v`, of the groups above it, and no hold, keep it back for ever."""
-        x: Vertex | None = v
-        while x is not None:
-            if x.rec.status is Status.BLOCKED:
-                return False
-            for t in x.dep_on:
-                if t is None or t.dependents is None:
-                    continue
-                edge = t.dependents[x]
-                if self.graph.meets(t.rec, edge):
-                    continue
-                if edge & EDGE_OWN:
-                    if t not in self.own_over or (t.rec.outcome is not None and not edge & EDGE_ANY):
-                        return False
-                elif t not in self.over:
-                    return False
-            x = x.gate
-        return True
-
-    def lacking(self, v: Vertex) -> dict[str, list[Vertex]]:
-        """Resources that `v` lacks even so, each with those that hold units of it and never end."""
+    def _cone(self) -> list[Vertex]:
+        """Whatever the end of a holder of units hangs on, however far: nothing else can be part of a deadlock."""
         pools = self.graph.pools
-        found: dict[str, list[Vertex]] = {}
-        for _, grants in pools.plan(v):
-            for g in grants:
-                if g.lender is not None:
-                    key = (g.lender, g.resource)
-                    if key in pools.loans and key not in self.loans_over:
-                        found[g.resource] = [pools.loans[key]]
-                elif pools.free(g.resource) + self.given_back.get(g.resource, 0) < g.units:
-                    pool = pools.pools.get(g.resource)
-                    found[g.resource] = [h for h in pool.holders if h not in self.over] if pool is not None else []
-        return found
+        holders = [h for pool in pools.pools.values() for h in pool.holders]
+        # Whose end matters; where only the start or the own result does, the children do not.
+        ends = dict.fromkeys([*holders, *pools.loans.values()])
+        starts: dict[Vertex, None] = {}
+        todo = list(ends)
+        while todo:
+            v = todo.pop()
+            ended: list[Vertex] = list(v.children or ()) if v in ends else []
+            begun = [v.gate] if v.gate is not None and v.gate.closed else []
+            for t in v.dep_on if v.unmet else ():
+                if t is not None:
+                    (begun if v.own_deps is not None and t in v.own_deps else ended).append(t)
+            for kind, found in ((ends, ended), (starts, begun)):
+                for x in found:
+                    if x not in kind and x not in ends and x.rec.status not in TERMINAL:
+                        kind[x] = None
+                        todo.append(x)
+        return list(ends | starts)
 
-    def _own_ends(self, v: Vertex) -> bool:
-        if v.group and v.children:
-            return True  # its children decide it, also where it holds back those that have not begun
-        return self.met(v) and (v.group or not self.lacking(v))
+    def _less(self, v: Vertex) -> None:
+        """One thing less keeps `v` from starting."""
+        self._closed_by[v] -= 1
+        if not self._closed_by[v] and v.rec.status is not Status.BLOCKED:
+            self._todo.append((self._opens, v))
 
-    def _ends(self, v: Vertex) -> bool:
-        if v not in self.own_over:
-            return False
-        if v.group and not v.children:
-            return True
-        return all(c.rec.status in TERMINAL or c in self.over for c in v.children or ())
+    def _opens(self, v: Vertex) -> None:
+        """`v` may start, as far as deps and holds go."""
+        if v.group:
+            if v.closed:
+                for x in members(v):
+                    if x in self._closed_by:
+                        self._less(x)
+            self._own_ends(v)
+        elif v.rec.status is Status.READY or v.rec.status is Status.TODO:
+            self._short[v], _ = self.graph.pools.demand(v.rec.needs, v.needy)
+            self._try(v)
 
-    def waiting(self) -> dict[Vertex, dict[str, list[Vertex]]]:
-        """Work that nothing but units keeps back: which, and who holds them."""
-        found = {}
-        for v in self.unfinished:
-            if not v.group and v not in self.own_over and self.met(v):
-                lacking = self.lacking(v)
-                if lacking:
-                    found[v] = lacking
+    def _try(self, v: Vertex) -> None:
+        """Run `v` if the units are there by now, else note the first thing that it lacks."""
+        pools = self.graph.pools
+        for resource, count, lender in self._short[v]:
+            key: Hashable = resource
+            if lender is not None:
+                key = (lender, resource)
+                if key not in pools.loans or key in self._loans_over:
+                    continue
+                count = 0
+            elif self._free(resource) >= count:
+                continue
+            heappush(self._short_of.setdefault(key, []), (count, v.num, v))
+            return
+        del self._short[v]
+        self._own_ends(v)
+
+    def _free(self, resource: str) -> int:
+        return self.graph.pools.free(resource) + self._given_back.get(resource, 0)
+
+    def _try_again(self, key: Hashable, free: int) -> None:
+        waiting = self._short_of.get(key)
+        while waiting and waiting[0][0] <= free:
+            self._todo.append((self._try, heappop(waiting)[2]))
+
+    def _own_ends(self, v: Vertex) -> None:
+        if v in self.own_over:
+            return
+        self.own_over.add(v)
+        for x, edge in (v.dependents or {}).items():
+            if edge & EDGE_OWN and v.rec.outcome is None and x in self._closed_by:
+                self._less(x)
+        self._may_end(v)
+
+    def _may_end(self, v: Vertex) -> None:
+        if v in self.own_over and not self._open_children[v] and v not in self.over:
+            self.over.add(v)
+            self._ends(v)
+
+    def _ends(self, v: Vertex) -> None:
+        for x, edge in (v.dependents or {}).items():
+            if not edge & EDGE_OWN and x in self._closed_by:
+                self._less(x)
+        if v.parent in self._open_children:
+            self._open_children[v.parent] -= 1
+            self._may_end(v.parent)
+        for g in v.rec.grants:
+            if g.lender is None:
+                self._given_back[g.resource] = self._given_back.get(g.resource, 0) + g.units
+                self._try_again(g.resource, self._free(g.resource))
+            else:
+                self._loans_over.add((g.lender, g.resource))
+                self._try_again((g.lender, g.resource), 0)
+
+    def lost(self) -> dict[Vertex, dict[str, list[Vertex]]]:
+        """Work that nothing but units keeps back for ever: which, and who holds them."""
+        pools = self.graph.pools
+        found: dict[Vertex, dict[str, list[Vertex]]] = {}
+        for v in sorted(self._short):
+            lacking = found[v] = {}
+            for resource, count, lender in self._short[v]:
+                if lender is not None:
+                    key = (lender, resource)
+                    if key in pools.loans and key not in self._loans_over:
+                        lacking[resource] = [pools.loans[key]]
+                elif self._free(resource) < count:
+                    pool = pools.pools.get(resource)
+                    lacking[resource] = [h for h in pool.holders if h not in self.over] if pool is not None else []
         return found
 
     def stuck_on(self, h: Vertex, waiting: dict[Vertex, dict[str, list[Vertex]]]) -> list[Vertex]:

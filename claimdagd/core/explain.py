@@ -90,7 +90,7 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
 def _lacking(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
     reasons: list[dict[str, Any]] = []
     graph.lines.refresh()
-    for _, g, free in graph.pools.missing(v) if v.line is not None else ():
+    for g, free in graph.pools.missing(v):
         if g.lender is not None:
             user = graph.pools.loans[(g.lender, g.resource)].rec.id
             text = f"needs {g.units} of {g.resource}, which {g.lender} above it lends and {user} uses"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from claimdagd.core.vertex import Vertex
+from claimdagd.core.vertex import Demand, Entry, Units, Vertex
 from claimdagd.model import TERMINAL, Grant
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Pools:
         self.loans: dict[tuple[str, str], Vertex] = {}
         #: Ready nodes passed over too often, the longest starving first: units are kept for them.
         self.starving: dict[Vertex, None] = {}
+        #: What is kept for those of them for whom anything is: the node's number, and the units.
+        self.kept: list[tuple[int, Units]] = []
 
     def capacity(self, resource: str) -> int:
         """Units that there are: 1 where nobody configured it."""
@@ -53,7 +55,8 @@ class Pools:
             self.configured.pop(resource, None)
         else:
             self.configured[resource] = units
-        self._graph.lines.reopen(resource)
+        self._graph.changes += 1
+        self._graph.lines.reopen(resource, self.free(resource))
 
     def free(self, resource: str) -> int:
         """Units that nobody holds; never negative, also where the capacity was lowered below what is held."""
@@ -74,7 +77,7 @@ class Pools:
                 del pool.holders[v]
                 if not pool.used:
                     del self.pools[g.resource]
-                lines.reopen(g.resource)
+                lines.reopen(g.resource, self.free(g.resource))
             else:
                 del self.loans[(g.lender, g.resource)]
                 lines.reopen((g.lender, g.resource))
@@ -124,89 +127,144 @@ class Pools:
             taken[taker] = tuple(grants)
         return list(taken.items())
 
-    def lacks(self, v: Vertex) -> Hashable | None:
-        """The first thing that a claim of `v` lacks now: a resource's name, or (lender's id, resource); or None."""
-        for key, _, _ in self.missing(v, first=True):
-            return key
-        return None
+    def demand(self, needs: dict[str, int], under: Vertex | None) -> tuple[Units, bool]:
+        """What a claim of a node with `needs`, whose nearest needy ancestor is `under`, takes from outside itself.
 
-    def missing(self, v: Vertex, first: bool = False) -> list[tuple[Hashable, Grant, int]]:
-        """All that a claim of `v` lacks now: (what, the grant that cannot be had, units free)."""
-        found: list[tuple[Hashable, Grant, int]] = []
-        for _, grants in self.plan(v):
-            for g in grants:
-                if g.lender is not None:
-                    if (g.lender, g.resource) in self.loans:
-                        found.append(((g.lender, g.resource), g, 0))
-                else:
-                    free = self._free_for(v, g.resource)
-                    if free < g.units:
-                        found.append((g.resource, g, free))
-                if found and first:
-                    return found
-        return found
-
-    def _free_for(self, v: Vertex, resource: str) -> int:
-        free = self.free(resource)
-        if self.starving and not self._within_a_holder(v):
-            for s in self.starving:
-                if s is v:
-                    break
-                free -= self._kept_for(s, resource)
-        return max(0, free)
-
-    @staticmethod
-    def _within_a_holder(v: Vertex) -> bool:
-        """Work below held units must go on, or those would never come back: nothing is kept from it."""
-        a = v.needy
+        That is without what it would borrow from groups that take theirs in the same step. And whether an ancestor
+        holds units: work below held units must go on, or those would never come back, so nothing is kept from it.
+        """
+        takers: list[tuple[Vertex | None, dict[str, int]]] = [(None, needs)]
+        exempt = False
+        a = under
         while a is not None:
             if a.rec.grants:
-                return True
+                exempt = True
+            elif a.group:
+                takers.append((a, a.rec.needs))
             a = a.needy
-        return False
+        units: list[tuple[str, int, str | None]] = []
+        taken: set[tuple[Vertex | None, str]] = set()
+        for taker, wanted in reversed(takers):
+            for resource, count in sorted(wanted.items()):
+                lender = under if taker is None else taker.needy
+                while lender is not None and (lender, resource) not in taken and not self.holds(lender, resource):
+                    lender = lender.needy
+                if lender is None:
+                    units.append((resource, count, None))
+                elif (lender, resource) not in taken:
+                    units.append((resource, count, lender.rec.id))
+                taken.add((taker, resource))
+        return tuple(units), exempt
 
-    def _kept_for(self, s: Vertex, resource: str) -> int:
-        for _, grants in self.plan(s):
-            for g in grants:
-                if g.resource == resource and g.lender is None:
-                    # Nothing idles for a node that could not run even with all units back.
-                    return g.units if g.units <= self.capacity(resource) else 0
-        return 0
+    def lacks(self, demand: Demand) -> tuple[Hashable, int] | None:
+        """The first thing that claims of `demand` lack now, a resource's name or (lender's id, resource), and how many
+        units of it they need (0: whatever comes back); None where they lack nothing.
+        """
+        for resource, count, lender in demand.units:
+            if lender is not None:
+                if (lender, resource) in self.loans:
+                    return (lender, resource), 0
+            elif self._free_for(demand, resource) < count:
+                return resource, count
+        return None
+
+    def missing(self, v: Vertex) -> list[tuple[Grant, int]]:
+        """All that a claim of the ready node `v` lacks now: the grant that cannot be had, and the units free for it."""
+        self._graph.lines.refresh()
+        demand = v.line.demand if v.line is not None else None
+        found: list[tuple[Grant, int]] = []
+        for resource, count, lender in demand.units if demand is not None else ():
+            if lender is not None:
+                if (lender, resource) in self.loans:
+                    found.append((Grant(resource, count, lender), 0))
+            else:
+                assert demand is not None
+                free = self._free_for(demand, resource)
+                if free < count:
+                    found.append((Grant(resource, count), free))
+        return found
+
+    # -------------------------------------------------------------------------------------------------- starvation
+
+    def _free_for(self, demand: Demand, resource: str) -> int:
+        free = self.free(resource)
+        if self.kept and not demand.exempt:
+            for num, units in self.kept:
+                if num == demand.starving:
+                    break
+                free -= sum(count for r, count, lender in units if r == resource and lender is None)
+        return max(0, free)
+
+    def review(self) -> None:
+        """Decide for whom units are kept, the longest starving first.
+
+        Nothing idles for a node that could not run even with all units back; nor while no claim is live that could
+        bring back what it lacks, for then nobody knows when, and what is free may be what the others wait for.
+        """
+        kept = []
+        moving: set[Vertex] | None = None
+        for s in self.starving:
+            if s.line is None or not self._graph.live:
+                continue
+            units = s.line.demand.units
+            if any(lender is None and count > self.capacity(resource) for resource, count, lender in units):
+                continue
+            holders: list[Vertex] = []
+            for resource, count, lender in units:
+                if lender is not None:
+                    if (lender, resource) in self.loans:
+                        holders.append(self.loans[(lender, resource)])
+                elif self.free(resource) < count:
+                    holders += self.pools[resource].holders
+            if holders:
+                if moving is None:
+                    moving = self._moving()
+                if not any(h in moving for h in holders):
+                    continue
+            kept.append((s.num, units))
+        if kept != self.kept:
+            self.kept = kept
+            # Other units than before are kept now: whoever lacks any is looked at again.
+            for key in tuple(self._graph.lines.aside):
+                if isinstance(key, str):
+                    self._graph.lines.reopen(key)
+
+    def _moving(self) -> set[Vertex]:
+        """Everything that is held under a lease or has something below it that is."""
+        moving: set[Vertex] = set()
+        for held in self._graph.by_assignee.values():
+            v: Vertex | None = held
+            while v is not None and v not in moving:
+                moving.add(v)
+                v = v.parent
+        return moving
 
     def pass_over(self, v: Vertex, plan: Plan) -> None:
-        """A claim of `v` takes units: the fronts of lines ahead of it that wait for them are passed over."""
+        """A claim of `v` takes units: the fronts of demands ahead of it that wait for any of them are passed over."""
         lines = self._graph.lines
-        aside = lines.aside
-        if not aside or v.entry is None:
-            return
-        hungry = []
+        entry, line = v.entry, v.line
+        assert entry is not None
+        assert line is not None
+        passed: dict[Entry, None] = {}
         for _, grants in plan:
             for g in grants:
-                if g.lender is None:
-                    for line in aside.get(g.resource, ()):
-                        fronts = [lines.front(line, role) for role in line.heaps]
-                        front = min((f for f in fronts if f is not None), default=None)
-                        if front is not None and front < v.entry and front[3] not in self.starving:
-                            front[3].passes += 1
-                            if front[3].passes >= self.starvation:
-                                hungry.append(front[3])
-        for s in hungry:
-            self.starving[s] = None
-            lines.refile(s)
+                if g.lender is None and len(lines.wanting.get(g.resource, ())) > 1:
+                    for demand in lines.wanting[g.resource]:
+                        if demand is not line.demand and not demand.starving:
+                            front = lines.front(demand)
+                            if front is not None and front < entry and lines.lacks_something(demand):
+                                passed[front] = None
+        for front in sorted(passed):
+            s = front[3]
+            s.passes += 1
+            if s.passes >= self.starvation:
+                self.starving[s] = None
+                lines.refile(s)
 
     def forgive(self, v: Vertex) -> None:
         """`v` waits no more: nothing is kept for it."""
         v.passes = 0
-        if v in self.starving:
-            del self.starving[v]
-            self.release_kept()
-
-    def release_kept(self) -> None:
-        """Other units than before are kept now: whoever lacks any is looked at again."""
-        # All of them: what the starving node needed before may be something else by now.
-        for key in tuple(self._graph.lines.aside):
-            if isinstance(key, str):
-                self._graph.lines.reopen(key)
+        self.starving.pop(v, None)
 
     # ------------------------------------------------------------------------------------------- giving units back
 

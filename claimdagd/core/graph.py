@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappush
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -89,6 +89,9 @@ class Graph:
         self.levels = Levels()
         self.pools = Pools(self, starvation)
         self.lines = Lines(self)
+        #: Counts changes, so that what is costly to find is found once; the deadlocks as last found, with the count.
+        self.changes = 0
+        self.deadlocks: tuple[int, list[dict[str, Any]]] = (-1, [])
         self.now = 0.0
         self.wall = 0.0
         self._log: list[Step] = []
@@ -245,6 +248,7 @@ class Graph:
         self._touched.append(v)
 
     def _apply(self, v: Vertex, old: Node | None, new: Node | None, lease: Lease | None) -> None:
+        self.changes += 1
         if old is None:
             assert new is not None
             self._enter(v, new)

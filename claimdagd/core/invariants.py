@@ -141,12 +141,23 @@ def _check_queue(graph: Graph) -> None:
             assert v.entry is None, v
     for line in lines.lines.values():
         assert line.count == sum(v.line is line for v in ready), line.key
-        if line.blocked_on is None:
-            for role in line.heaps:
-                front = lines.front(line, role)
-                assert front is None or any(e is front for e in lines.fronts[role]), line.key
-        else:
-            front_node = next(v for v in ready if v.line is line)
-            assert graph.pools.lacks(front_node) is not None, (line.key, "set aside, but can run")
+        units, exempt = graph.pools.demand(line.needs, line.under)
+        assert line.demand.key == (units, exempt, line.starving), line.key
+        assert line in line.demand.lines, line.key
+    for key, demand in lines.demands.items():
+        waiting = [v for v in ready if v.line is not None and v.line.demand is demand]
+        assert waiting, (key, "nobody has this demand")
+        assert demand.key == key
+        assert demand.count == len(waiting), key
+        if demand.lacking is not None:
+            assert graph.pools.lacks(demand) is not None, (key, "set aside, but can run")
+        for role in {v.rec.role for v in waiting}:
+            first = min(v.entry for v in waiting if v.rec.role is role and v.entry is not None)
+            assert any(e is first for e in demand.fronts[role]), (key, "its first node is not among its fronts")
+            assert demand.lacking is not None or any(e is first for e in lines.fronts[role]), (key, "out of sight")
+    for resource, wanting in lines.wanting.items():
+        want = [d for d in lines.demands.values() if any(u[0] == resource and u[2] is None for u in d.units)]
+        assert set(wanting) == set(want), resource
     for s in graph.pools.starving:
         assert s.rec.status is Status.READY, s
+        assert s.passes >= graph.pools.starvation, s

@@ -204,7 +204,7 @@ class Levels:
         start = max(own, end) + self._own_cost(v)
         start_p = max(own_p, end_p)
         if v.group and v.closed:
-            for x in _members(v):
+            for x in members(v):
                 if x.rec.status not in _OWN_OVER:
                     start = max(start, x.tail_start)
                     start_p = max(start_p, x.prio_start)
@@ -222,7 +222,7 @@ class Levels:
                 self.moved[v] = None
 
 
-def _members(g: Vertex) -> list[Vertex]:
+def members(g: Vertex) -> list[Vertex]:
     """What the gate of group `g` holds back: all below it up to and including the next groups."""
     found = list(g.children or ())
     for x in found:

@@ -1,17 +1,18 @@
 """The ready queue: which ready node is next, for whom, without looking at those that cannot run.
 
 Ready work stands in lines. Nodes that need nothing, under nothing that does, stand in the free line. The others stand
-in one line per (needs, nearest needy ancestor): what one of such a line lacks, all lack, so a line is set aside whole
-when its front cannot run and put back when what it lacked comes back. Entries in heaps are never searched for: an entry
-that is not its vertex's own any more is dropped when it comes up.
+in one line per (needs, nearest needy ancestor), and lines whose nodes would take the same units from the same places
+form one demand: what one node of it lacks, all lack. So a demand is set aside whole when its front cannot run, and put
+back when what it lacked came back. Entries in heaps are never searched for: one that is not its vertex's own any more
+is dropped when it comes up.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from claimdagd.core.vertex import Entry, Line, Vertex
+from claimdagd.core.vertex import Demand, Entry, Line, Vertex
 from claimdagd.model import Role
 
 if TYPE_CHECKING:
@@ -29,12 +30,17 @@ class Lines:
         self._graph = graph
         self._levels = graph.levels
         self._moved = graph.levels.moved
-        #: Entries of the free line, and fronts of the lines with needs that are not set aside, by role.
+        #: Entries of the free line, and fronts of the demands that are not set aside, by role.
         self.free: dict[Role, list[Entry]] = {}
         self.fronts: dict[Role, list[Entry]] = {}
         self.lines: dict[Hashable, Line] = {}
-        #: Lines set aside, by what they lack: a resource's name, or (lender's id, resource).
-        self.aside: dict[Hashable, dict[Line, None]] = {}
+        self.demands: dict[Hashable, Demand] = {}
+        #: Demands by each resource of which they would take units afresh.
+        self.wanting: dict[str, dict[Demand, None]] = {}
+        #: Demands set aside, by what they lack (a resource's name, or (lender's id, resource)), fewest units first:
+        #: (units, turn, demand).
+        self.aside: dict[Hashable, list[tuple[int, int, Demand]]] = {}
+        self._turns = 0
         self.free_count = 0
 
     def add(self, v: Vertex) -> None:
@@ -44,34 +50,33 @@ class Lines:
     def remove(self, v: Vertex, role: Role) -> None:
         """`v` is no longer ready, or must find another place."""
         self._moved.pop(v, None)
-        entry = v.entry
-        if entry is None:
-            return
-        v.entry = None
-        line = v.line
-        if line is None:
-            self.free_count -= 1
-        else:
-            v.line = None
-            line.count -= 1
-            heap = line.heaps[role]
-            if heap[0] is entry:
-                heappop(heap)
-                if line.blocked_on is None:
-                    self._show_front(line, role)
-            if not line.count:
-                self._drop(line)
+        if v.entry is not None:
+            self._take_out(v, v.entry, role)
         if v.passes:
             self._graph.pools.forgive(v)
 
     def move(self, v: Vertex, role: Role) -> None:
         """`v` stays ready and must find another place; how often it was passed over stays with it."""
-        passes, v.passes = v.passes, 0
-        self.remove(v, role)
-        v.passes = passes
+        if v.entry is not None:
+            self._take_out(v, v.entry, role)
         self.add(v)
-        if v in self._graph.pools.starving:
-            self._graph.pools.release_kept()
+
+    def _take_out(self, v: Vertex, entry: Entry, role: Role) -> None:
+        v.entry = None
+        line = v.line
+        if line is None:
+            self.free_count -= 1
+            return
+        v.line = None
+        line.count -= 1
+        line.demand.count -= 1
+        if not line.count:
+            self._drop(line)
+            return
+        heap = line.heaps[role]
+        if heap[0] is entry:
+            heappop(heap)
+            self._show_front(line, role)
 
     def refresh(self) -> None:
         """Put every ready node whose level or place may have changed where it belongs now."""
@@ -87,18 +92,17 @@ class Lines:
             if entry is not None:
                 if entry == key:
                     continue
-                passes, v.passes = v.passes, 0
-                self.remove(v, role)
-                v.passes = passes
+                self._take_out(v, entry, role)
             self._insert(v, key, role)
+        pools = self._graph.pools
+        if pools.starving or pools.kept:
+            pools.review()
 
     def refile(self, v: Vertex) -> None:
         """`v` stands alone from now on: it has starved, and what others of its line lack it may have."""
         entry = v.entry
         assert entry is not None
-        passes, v.passes = v.passes, 0
-        self.remove(v, v.rec.role)
-        v.passes = passes
+        self._take_out(v, entry, v.rec.role)
         self._insert(v, entry, v.rec.role)
 
     def _insert(self, v: Vertex, entry: Entry, role: Role) -> None:
@@ -113,22 +117,20 @@ class Lines:
             return
         line = v.line = self._line_of(v)
         line.count += 1
+        line.demand.count += 1
         heap = line.heaps.setdefault(role, [])
         heappush(heap, entry)
-        if heap[0] is entry and line.blocked_on is None:
-            heappush(self.fronts.setdefault(role, []), entry)
+        if heap[0] is entry:
+            self._show(line.demand, role, entry)
 
     def _line_of(self, v: Vertex) -> Line:
         needs = v.rec.needs
-        starving = self._graph.pools.starving
-        key = (
-            tuple(sorted(needs.items())),
-            v.needy.num if v.needy is not None else 0,
-            v.num if v in starving else 0,
-        )
+        starving = v.num if v in self._graph.pools.starving else 0
+        key = (tuple(sorted(needs.items())), v.needy.num if v.needy is not None else 0, starving)
         line = self.lines.get(key)
         if line is None:
-            line = self.lines[key] = Line(key, v.needy)
+            line = self.lines[key] = Line(key, needs, v.needy, starving)
+            self._join(line)
             a = v.needy
             while a is not None:
                 if a.lines is not None:
@@ -138,65 +140,133 @@ class Lines:
 
     def _drop(self, line: Line) -> None:
         del self.lines[line.key]
-        if line.blocked_on is not None:
-            self._leave_aside(line)
+        self._part(line)
+        self._offer_next(line.demand, line)
         a = line.under
         while a is not None:
             if a.lines is not None:
                 a.lines.pop(line, None)
             a = a.needy
 
-    def _leave_aside(self, line: Line) -> None:
-        key = line.blocked_on
-        aside = self.aside[key]
-        del aside[line]
-        if not aside:
-            del self.aside[key]
-        line.blocked_on = None
+    # -------------------------------------------------------------------------------------------------- demands
 
-    @staticmethod
-    def front(line: Line, role: Role) -> Entry | None:
-        """The first of `line` for `role`."""
+    def _join(self, line: Line) -> None:
+        units, exempt = self._graph.pools.demand(line.needs, line.under)
+        key = (units, exempt, line.starving)
+        demand = self.demands.get(key)
+        if demand is None:
+            demand = self.demands[key] = Demand(key, units, exempt, line.starving)
+            for resource, _, lender in units:
+                if lender is None:
+                    self.wanting.setdefault(resource, {})[demand] = None
+        demand.lines[line] = None
+        demand.count += line.count
+        line.demand = demand
+
+    def _part(self, line: Line) -> None:
+        demand = line.demand
+        del demand.lines[line]
+        demand.count -= line.count
+        if not demand.lines:
+            demand.turn = 0
+            del self.demands[demand.key]
+            for resource, _, lender in demand.units:
+                if lender is None:
+                    wanting = self.wanting[resource]
+                    del wanting[demand]
+                    if not wanting:
+                        del self.wanting[resource]
+
+    def reconsider(self, line: Line) -> None:
+        """The nodes of `line` would take other units now, or from elsewhere."""
+        before = line.demand
+        self._part(line)
+        self._join(line)
+        self._offer_next(before, line)
+        for role in line.heaps:
+            self._show_front(line, role)
+
+    def _offer_next(self, demand: Demand, line: Line) -> None:
+        """`line` is no longer of `demand`: where it had the front, another has it now."""
+        if demand.lines and demand.lacking is None:
+            for role in line.heaps:
+                self._offer(demand, role)
+
+    def _show(self, demand: Demand, role: Role, entry: Entry) -> None:
+        """`entry` is the front of a line of `demand`."""
+        heappush(demand.fronts.setdefault(role, []), entry)
+        if demand.lacking is None:
+            heappush(self.fronts.setdefault(role, []), entry)
+
+    def _show_front(self, line: Line, role: Role) -> None:
+        """The front of `line` is another now, and so may be that of its demand."""
+        demand = line.demand
         heap = line.heaps[role]
         while heap:
             entry = heap[0]
             if entry[3].entry is entry:
+                heappush(demand.fronts.setdefault(role, []), entry)
+                break
+            heappop(heap)
+        if demand.lacking is None:
+            self._offer(demand, role)
+
+    def _offer(self, demand: Demand, role: Role) -> None:
+        front = self._front(demand, role)
+        if front is not None:
+            heappush(self.fronts.setdefault(role, []), front)
+
+    @staticmethod
+    def _front(demand: Demand, role: Role) -> Entry | None:
+        heap = demand.fronts.get(role)
+        while heap:
+            entry = heap[0]
+            v = entry[3]
+            if v.entry is entry and v.line is not None and v.line.demand is demand:
                 return entry
             heappop(heap)
         return None
 
-    def _show_front(self, line: Line, role: Role) -> None:
-        entry = self.front(line, role)
-        if entry is not None:
-            heappush(self.fronts.setdefault(role, []), entry)
+    def front(self, demand: Demand) -> Entry | None:
+        """The first node of `demand`, of whatever role."""
+        return self._first(self._front(demand, role) for role in demand.fronts)
 
-    def lacks_something(self, line: Line) -> bool:
-        """Whether the nodes of `line` cannot run now."""
-        if line.blocked_on is not None:
-            return True
-        fronts = (self.front(line, role) for role in line.heaps)
-        return any(f is not None and self._graph.pools.lacks(f[3]) is not None for f in fronts)
+    def lacks_something(self, demand: Demand) -> bool:
+        """Whether the nodes of `demand` cannot run now."""
+        return demand.lacking is not None or self._graph.pools.lacks(demand) is not None
 
     def lacking_count(self) -> int:
         """How many ready nodes cannot run now."""
         self.refresh()
-        return sum(line.count for line in self.lines.values() if self.lacks_something(line))
+        return sum(demand.count for demand in self.demands.values() if self.lacks_something(demand))
 
-    def reopen(self, key: Hashable) -> None:
-        """Something of what lines set aside on `key` lack came back: they are looked at again."""
-        lines = self.aside.pop(key, None)
-        if lines:
-            for line in lines:
-                line.blocked_on = None
-                for role in line.heaps:
-                    self._show_front(line, role)
+    def _set_aside(self, demand: Demand, key: Hashable, units: int) -> None:
+        self._turns += 1
+        demand.lacking = key
+        demand.turn = self._turns
+        heap = self.aside.setdefault(key, [])
+        if len(heap) > 2 * len(self.demands) + 8:
+            heap[:] = [note for note in heap if note[2].turn == note[1]]
+            heapify(heap)
+        heappush(heap, (units, demand.turn, demand))
 
-    def reconsider(self, line: Line) -> None:
-        """What `line` lacks may be another thing now."""
-        if line.blocked_on is not None:
-            self._leave_aside(line)
-            for role in line.heaps:
-                self._show_front(line, role)
+    def reopen(self, key: Hashable, free: int | None = None) -> None:
+        """Something of what demands set aside on `key` lack came back: those whom `free` units may help are looked at.
+
+        Without `free` all of them are.
+        """
+        heap = self.aside.get(key)
+        while heap and (free is None or heap[0][0] <= free):
+            _, turn, demand = heappop(heap)
+            if demand.turn == turn:
+                demand.lacking = None
+                demand.turn = 0
+                for role in demand.fronts:
+                    self._offer(demand, role)
+        if heap is not None and not heap:
+            del self.aside[key]
+
+    # ---------------------------------------------------------------------------------------------------- order
 
     def _top(self, role: Role) -> Entry | None:
         """The first node of `role` that can run now."""
@@ -216,17 +286,16 @@ class Lines:
                 entry = heap[0]
                 v = entry[3]
                 line = v.line
-                if v.entry is not entry or line is None or line.blocked_on is not None:
+                if v.entry is not entry or line is None or line.demand.lacking is not None:
                     heappop(heap)
                     continue
                 if best is not None and best < entry:
                     break
-                lacks = pools.lacks(v)
+                lacks = pools.lacks(line.demand)
                 if lacks is None:
                     return entry
                 heappop(heap)
-                line.blocked_on = lacks
-                self.aside.setdefault(lacks, {})[line] = None
+                self._set_aside(line.demand, *lacks)
         return best
 
     def pick(self, role: Role | None, slack: float, strict: bool) -> Vertex | None:
@@ -263,11 +332,14 @@ class Lines:
     def in_order(self, role: Role | None, slack: float, strict: bool) -> list[tuple[Vertex, bool]]:
         """All ready work in the order in which claim_next would take it, each with whether it can run now."""
         self.refresh()
-        graph = self._graph
-        lacks = graph.pools.lacks
-        ready = sorted(v.entry for v in graph.ready_work() if v.entry is not None)
+        lacking = {demand for demand in self.demands.values() if self.lacks_something(demand)}
+
+        def runnable(v: Vertex) -> bool:
+            return v.line is None or v.line.demand not in lacking
+
+        ready = sorted(v.entry for v in self._graph.ready_work() if v.entry is not None)
         if role is None:
-            return [(e[3], e[3].line is None or lacks(e[3]) is None) for e in ready]
+            return [(e[3], runnable(e[3])) for e in ready]
         classes: tuple[list[Entry], list[Entry], list[Entry]] = ([], [], [])
         for e in reversed(ready):
             r = e[3].rec.role
@@ -284,5 +356,5 @@ class Lines:
             assert best is not None
             v = self._affine(best, slack, fronts)
             next(c for c in classes if c and c[-1][3] is v).pop()
-            order.append((v, v.line is None or lacks(v) is None))
+            order.append((v, runnable(v)))
         return order

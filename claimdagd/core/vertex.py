@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Place in the order of claims: minus effective priority, minus depth, number; the smallest is first.
 Entry: TypeAlias = "tuple[float, float, int, Vertex]"
 
+#: What a claim takes from outside itself: resource, units, and the id of the ancestor that lends them, or null.
+Units: TypeAlias = "tuple[tuple[str, int, str | None], ...]"
+
 #: Bits of an ordering edge as its target keeps it.
 EDGE_ANY = 1
 EDGE_OWN = 2
@@ -37,16 +40,40 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Line:
-    """Ready nodes with the same needs under the same needy ancestor: what one of them lacks, all of them lack."""
+    """Ready nodes with the same needs under the same needy ancestor."""
 
-    __slots__ = ("blocked_on", "count", "heaps", "key", "under")
+    __slots__ = ("count", "demand", "heaps", "key", "needs", "starving", "under")
 
-    def __init__(self, key: Hashable, under: Vertex | None) -> None:
+    def __init__(self, key: Hashable, needs: dict[str, int], under: Vertex | None, starving: int) -> None:
         self.key = key
+        self.needs = needs
         self.under = under
+        #: The number of the one node of this line, if it has starved; else 0.
+        self.starving = starving
         self.heaps: dict[Role, list[Entry]] = {}
         self.count = 0
-        self.blocked_on: Hashable | None = None
+        self.demand: Demand
+
+
+class Demand:
+    """Lines of nodes that would take the same units from the same places: what one of them lacks, all of them lack."""
+
+    __slots__ = ("count", "exempt", "fronts", "key", "lacking", "lines", "starving", "turn", "units")
+
+    def __init__(self, key: Hashable, units: Units, exempt: bool, starving: int) -> None:
+        self.key = key
+        self.units = units
+        #: Below held units, which must come back: nothing is kept from these nodes.
+        self.exempt = exempt
+        self.starving = starving
+        self.lines: dict[Line, None] = {}
+        self.count = 0
+        #: The fronts of its lines, by role.
+        self.fronts: dict[Role, list[Entry]] = {}
+        #: What it was set aside for: a resource's name, or (lender's id, resource).
+        self.lacking: Hashable | None = None
+        #: A number of the time when it was set aside, which tells a stale note of it from the present one; else 0.
+        self.turn = 0
 
 
 class Vertex:

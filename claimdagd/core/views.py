@@ -38,7 +38,7 @@ def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
         if v.rec.needs or v.needy is not None:
             resources = [
                 {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender}
-                for _, g, free in graph.pools.missing(v)
+                for g, free in graph.pools.missing(v)
             ]
     elif status in (Status.TODO, Status.BLOCKED):
         x: Vertex | None = v
@@ -116,7 +116,7 @@ def resource_view(graph: Graph, name: str) -> ResourceView:
     waiting = [
         v.rec.id
         for v, runnable in graph.lines.in_order(None, 0.0, False)
-        if not runnable and any(g.resource == name for _, g, _ in pools.missing(v))
+        if not runnable and any(g.resource == name for g, _ in pools.missing(v))
     ]
     return ResourceView(
         name=name,

@@ -31,7 +31,9 @@ priorities = st.sampled_from([0, 0, 0, 1, -1, 5])
 statuses = st.sampled_from([UNSET, UNSET, UNSET, UNSET, Status.TODO, Status.READY, Status.BLOCKED])
 attempts = st.sampled_from([None, None, None, 1, 2])
 needs = st.one_of(
-    st.just({}), st.dictionaries(st.sampled_from(RESOURCES), st.sampled_from([1, 1, 1, 2]), min_size=1, max_size=2)
+    st.just({}),
+    st.just({"gpu": 1}),
+    st.dictionaries(st.sampled_from(RESOURCES), st.sampled_from([1, 1, 1, 2]), min_size=1, max_size=2),
 )
 edges = st.lists(st.tuples(indexes, whens), max_size=2)
 actors = st.sampled_from(ACTORS)
@@ -70,7 +72,9 @@ class Machine(RuleBasedStateMachine):
         starvation=st.sampled_from([100]),
         every=st.sampled_from([1, 1, 1, 4, 15]),
         capacity=st.lists(st.sampled_from([1, 1, 2, 3]), min_size=2, max_size=2),
-        first=st.lists(st.tuples(kinds, st.one_of(st.none(), indexes), edges, needs, priorities), min_size=3, max_size=7),
+        first=st.lists(
+            st.tuples(kinds, st.one_of(st.none(), indexes), edges, needs, priorities), min_size=3, max_size=7
+        ),
     )
     def begin(self, max_nodes: int, starvation: int, every: int, capacity: list[int], first: list[Any]) -> None:
         """With a few nodes, for Hypothesis leaves out some of the rules in every example."""
