@@ -241,8 +241,7 @@ class Service:
             if known is not None:
                 self._answer(session, r, known)
                 return
-        if self._draining:
-            raise Refusal(Code.SHUTTING_DOWN, f"{op_of(r)}: shutting down: ask again when the daemon is back")
+        self._refuse_if_leaving(r)
         if self._lot.claims and type(r) is wire.Complete and r.next is not None:
             self._complete_then_next(session, r, r.next)
             return
@@ -252,6 +251,10 @@ class Service:
             if refusal.code not in _NOTHING or not isinstance(r, wire.ClaimNext) or not r.wait:
                 raise
             self._park(session, r, r, None)
+
+    def _refuse_if_leaving(self, r: wire.Request) -> None:
+        if self._draining:
+            raise Refusal(Code.SHUTTING_DOWN, f"{op_of(r)}: shutting down: ask again when the daemon is back")
 
     def _do(self, session: Session, r: wire.Mutation, parked: ParkedClaim | None = None) -> None:
         """Perform `r` now, for itself or for what was `parked`; the answer leaves when it is journaled."""
@@ -569,24 +572,26 @@ class Service:
         except StorageError as exc:
             self._snapshot_failed = True
             refusal = Refusal(Code.STORAGE, f"checkpoint: no snapshot was written ({exc}); the journal stands")
-            for session, r in asked:
-                self._batch.acts.append(Act(session, None, refused(r.rid, refusal)))
+            self._end_snapshot([(session, refused(r.rid, refusal)) for session, r in asked])
             raise
         else:
             self._snapshot_failed = False
-            for session, r in asked:
-                self._batch.acts.append(Act(session, None, encode_ok(r.rid, _encode({"seq": head.seq, "bytes": size}))))
-        finally:
-            for session, _ in asked:
-                session.lots -= 1
-            self._checkpointing = []
-            self._snapshotting = False
-            self._limit_journal()
-            self._batch.commit()
-            for session, _ in asked:
-                self._go_on(session)
+            ok = _encode({"seq": head.seq, "bytes": size})
+            self._end_snapshot([(session, encode_ok(r.rid, ok)) for session, r in asked])
+
+    def _end_snapshot(self, answers: list[tuple[Session, bytes]]) -> None:
+        self._checkpointing = []
+        self._snapshotting = False
+        self._limit_journal()
+        for session, answer in answers:
+            session.lots -= 1
+            self._batch.acts.append(Act(session, None, answer))
+        self._batch.commit()
+        for session, _ in answers:
+            self._go_on(session)
 
     def _checkpoint(self, session: Session, r: wire.Checkpoint) -> None:
+        self._refuse_if_leaving(r)
         # It takes a while, and answers come in the order of the requests.
         session.backlog = []
         self._checkpoints.append((session, r))
@@ -631,6 +636,7 @@ class Service:
         if all(map(self._is_over, r.ids)):
             self._batch.acts.append(Act(session, r, self._waited(waiter)))
             return
+        self._refuse_if_leaving(r)
         self._lot.wait(waiter)
         session.lots += 1
         self._call()

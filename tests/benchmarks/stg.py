@@ -118,7 +118,7 @@ def makespan(tasks: list[Task], speeds: list[float], *, known: bool = True, firs
 class Row:
     """Percent over the best known (over the bound for two speeds): means, and the worst of those with costs."""
 
-    size: int
+    sizes: tuple[int, ...]
     workers: int
     costs: float
     worst: float
@@ -128,12 +128,12 @@ class Row:
     two_speeds_first_come: float
 
 
-def measure(directory: Path, size: int, workers: int) -> Row:
-    best = read_best(directory, size, workers)
+def measure(directory: Path, sizes: tuple[int, ...], workers: int) -> Row:
+    best = {name: length for size in sizes for name, length in read_best(directory, size, workers).items()}
     even = [1.0] * workers
     mixed = [2.0 if worker % 2 == 0 else 1.0 for worker in range(workers)]
     over: dict[str, list[float]] = {}
-    for name, tasks in graphs(directory, size):
+    for name, tasks in (graph for size in sizes for graph in graphs(directory, size)):
 
         def note(kind: str, length: float, least: float) -> None:
             over.setdefault(kind, []).append(100.0 * (length / least - 1.0))
@@ -146,7 +146,7 @@ def measure(directory: Path, size: int, workers: int) -> Row:
         note("mixed first come", makespan(tasks, mixed, first_come=True), bound)
     mean = {kind: statistics.fmean(values) for kind, values in over.items()}
     return Row(
-        size,
+        sizes,
         workers,
         mean["costs"],
         max(over["costs"]),
@@ -163,12 +163,13 @@ def main() -> int:
         print(f"no task graphs at {directory}; CLAIMDAG_DATA names another place")
         return 0
     print("Mean percent over the best known makespan (two speeds: over a lower bound)")
-    print("tasks workers   costs  (worst)  unknown    fcfs  2 speeds    fcfs")
-    for size in SIZES:
+    print(" tasks workers   costs  (worst)  unknown    fcfs  2 speeds    fcfs")
+    for sizes in (*((size,) for size in SIZES), SIZES):
         for workers in WORKERS:
-            row = measure(directory, size, workers)
+            row = measure(directory, sizes, workers)
+            tasks = "+".join(map(str, sizes))
             print(
-                f"{size:5} {workers:7} {row.costs:7.2f} {row.worst:8.2f} {row.unknown:8.2f} {row.first_come:7.2f}"
+                f"{tasks:>6} {workers:7} {row.costs:7.2f} {row.worst:8.2f} {row.unknown:8.2f} {row.first_come:7.2f}"
                 f" {row.two_speeds:9.2f} {row.two_speeds_first_come:7.2f}"
             )
     return 0

@@ -111,7 +111,7 @@ class Oracle:
         self.claims_answered: list[Call] = []
         #: Claims of which the outside cannot know whose connection they are bound to.
         self.unsure: set[tuple[str, int]] = set()
-        self.reclaims: list[tuple[float, dict[str, Any]]] = []
+        self.reclaims: list[Call] = []
         #: Resources whose capacity was lowered below what was in use.
         self.lowered: set[str] = set()
 
@@ -207,7 +207,7 @@ class Oracle:
         self.calls[call.number] = call
         body = call.body
         if call.intent.op == "reclaim":
-            self.reclaims.append((call.sent_at, body))
+            self.reclaims.append(call)
         if call.intent.marker is not None:
             self.refused.discard(call.intent.marker)
         wait = body.get("wait") if call.intent.op == "claim_next" else (body.get("next") or {}).get("wait")
@@ -484,7 +484,8 @@ class Oracle:
             self.must(now >= lease.lo - EPS, f"{was.id} gen {was.gen} expired at {now}, not before {lease.lo}")
             self.must(now >= world.starved_until - EPS, f"{was.id} expired within the grace after a gap")
         elif record.op == "reclaim":
-            asked = [body for at, body in self.reclaims if at == now]
+            # One that came behind a checkpoint is done when that is.
+            asked = [call.body for call in self.reclaims if call.sent_at == now or not call.answered]
             ok = any(
                 now - lease.spoke >= body["lease"] - EPS if "lease" in body else now >= lease.lo - EPS for body in asked
             )
