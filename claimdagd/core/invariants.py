@@ -144,6 +144,14 @@ def _check_queue(graph: Graph) -> None:
         units, exempt = graph.pools.demand(line.needs, line.under)
         assert line.demand.key == (units, exempt, line.starving), line.key
         assert line in line.demand.lines, line.key
+        a = line.under
+        while a is not None:
+            assert a.lines is not None, a
+            assert line in a.lines, (a, line.key)
+            a = a.needy
+    for v in graph.vertices.values():
+        for line in v.lines or ():
+            assert lines.lines.get(line.key) is line, (v, "knows of a line that is gone")
     for key, demand in lines.demands.items():
         waiting = [v for v in ready if v.line is not None and v.line.demand is demand]
         assert waiting, (key, "nobody has this demand")

@@ -135,6 +135,7 @@ class Lines:
             while a is not None:
                 if a.lines is not None:
                     a.lines[line] = None
+                    line.above.append(a)
                 a = a.needy
         return line
 
@@ -142,11 +143,9 @@ class Lines:
         del self.lines[line.key]
         self._part(line)
         self._offer_next(line.demand, line)
-        a = line.under
-        while a is not None:
+        for a in line.above:
             if a.lines is not None:
                 a.lines.pop(line, None)
-            a = a.needy
 
     # -------------------------------------------------------------------------------------------------- demands
 

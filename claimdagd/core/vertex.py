@@ -42,7 +42,7 @@ class Lease(msgspec.Struct, frozen=True):
 class Line:
     """Ready nodes with the same needs under the same needy ancestor."""
 
-    __slots__ = ("count", "demand", "heaps", "key", "needs", "starving", "under")
+    __slots__ = ("above", "count", "demand", "heaps", "key", "needs", "starving", "under")
 
     def __init__(self, key: Hashable, needs: dict[str, int], under: Vertex | None, starving: int) -> None:
         self.key = key
@@ -53,6 +53,8 @@ class Line:
         self.heaps: dict[Role, list[Entry]] = {}
         self.count = 0
         self.demand: Demand
+        #: The needy ancestors that know of it.
+        self.above: list[Vertex] = []
 
 
 class Demand:
