@@ -64,7 +64,9 @@ class Item:
     started_at: float | None = None
     finished_at: float | None = None
     grants: tuple[Grant, ...] = ()
+    #: How often it was passed over while it waits, and since when, in order, it counts as starving.
     passes: int = 0
+    starved: int | None = None
     #: What its last complete made ready, at the generation of that time.
     made_ready: tuple[int, frozenset[str]] = (0, frozenset())
 
@@ -103,6 +105,7 @@ class Model:
         self.items: dict[str, Item] = {}
         self.capacities: dict[str, int] = {}
         self.minted = 0
+        self.last_starved = 0
         self.now = 0.0
         self.wall = 0.0
         #: The node whose ending began the cascade of the mutation at hand.
@@ -129,16 +132,20 @@ class Model:
         self.now, self.wall, self.root, self.cancelled = now, wall, None, []
         try:
             verb: Callable[[Any], dict[str, Any]] = getattr(self, "do_" + str(request.__struct_config__.tag))
-            return verb(request)
+            answer = verb(request)
         except Refused:
             self.restore(saved)
             raise
+        self.forget_passes()
+        return answer
 
     def expire(self, now: float, wall: float) -> list[str]:
         """Hand back every claim that has been quiet past its lease; the ids, first to run out first."""
         self.now, self.wall, self.cancelled = now, wall, []
         due = [item for item in self.items.values() if item.held and item.deadline <= now]
-        return self.take_back(sorted(due, key=lambda item: (item.deadline, item.number)))
+        ids = self.take_back(sorted(due, key=lambda item: (item.deadline, item.number)))
+        self.forget_passes()
+        return ids
 
     # ------------------------------------------------------------------------------------------------- the forest
 
@@ -358,16 +365,45 @@ class Model:
                     lacking.append(take)
         return lacking
 
+    def starving(self) -> list[Item]:
+        """Those for whom units are kept, the longest starving first.
+
+        Nothing is kept for a node that could not run even with all units back, nor while nobody at work could bring
+        back what it lacks.
+        """
+        live = [item for item in self.items.values() if item.held]
+        moving = {item.id for held in live for item in (held, *self.above(held))}
+
+        def awaits_somebody(item: Item) -> bool:
+            holders: set[str] = set()
+            for take in self.lacks(item):
+                for other, grant in self.grants():
+                    if grant.resource == take.resource and grant.lender == take.lender:
+                        holders.add(other.id)
+            return not self.lacks(item) or bool(holders & moving)
+
+        return [
+            item
+            for item in sorted(self.ready_work(), key=lambda item: item.starved or 0)
+            if item.starved is not None
+            and live
+            and not any(t.lender is None and t.units > self.capacity(t.resource) for t in self.takes(item))
+            and awaits_somebody(item)
+        ]
+
+    def is_below_units(self, item: Item) -> bool:
+        """Work below held units must go on, or they would never come back."""
+        return any(other.grants for other in self.above(item))
+
     def kept_from(self, item: Item) -> dict[str, int]:
         """Units that are kept from this node for those that were passed over too often."""
-        if any(other.grants for other in self.above(item)):
-            return {}
         kept: dict[str, int] = {}
-        for other in self.ready_work():
-            if other is not item and other.passes >= self.starvation and self.lacks(other):
-                for take in self.takes(other):
-                    if take.lender is None:
-                        kept[take.resource] = kept.get(take.resource, 0) + take.units
+        for other in [] if self.is_below_units(item) else self.starving():
+            if other is item:
+                break
+            for take in self.takes(other):
+                if take.lender is None:
+                    kept[take.resource] = kept.get(take.resource, 0) + take.units
         return kept
 
     def is_runnable(self, item: Item) -> bool:
@@ -378,18 +414,34 @@ class Model:
         depths, priorities = self.depths(), self.priorities()
         return lambda item: (-priorities[item.id], -depths[item.id], item.number)
 
+    def demand(self, item: Item) -> Any:
+        """What a claim takes from outside itself: nodes alike in this wait in one line."""
+        takes = self.takes(item)
+        owners = {take.owner for take in takes}
+        outside = tuple((t.resource, t.units, t.lender) for t in takes if t.lender is None or t.lender not in owners)
+        return outside, self.is_below_units(item)
+
     def pass_over(self, chosen: Item) -> None:
-        """Count those that stand ahead of a claim which takes the units that they wait for."""
+        """Count the front of each line that stands ahead of a claim which takes units that the line waits for."""
         key = self.order()
         taken = {take.resource for take in self.takes(chosen) if take.lender is None}
-        lines: dict[Any, Item] = {}
+        fronts: dict[Any, Item] = {}
         for item in sorted(self.ready_work(), key=key):
-            if item is not chosen and key(item) < key(chosen):
-                missing = {take.resource for take in self.lacks(item) if take.lender is None}
-                if missing & taken:
-                    lines.setdefault(tuple(sorted(item.needs.items())), item)
-        for item in lines.values():
-            item.passes += 1
+            if item.starved is None and (chosen.starved is not None or self.demand(item) != self.demand(chosen)):
+                fronts.setdefault(self.demand(item), item)
+        for item in [item for item in fronts.values() if key(item) < key(chosen) and not self.is_runnable(item)]:
+            if any(take.resource in taken for take in self.takes(item) if take.lender is None):
+                item.passes += 1
+                if item.passes >= self.starvation:
+                    self.last_starved += 1
+                    item.starved = self.last_starved
+
+    def forget_passes(self) -> None:
+        """Whoever waits no more has not been passed over."""
+        waiting = self.ready_work()
+        for item in self.items.values():
+            if item not in waiting:
+                item.passes, item.starved = 0, None
 
     def give_up(self, item: Item) -> None:
         """Let go of a node's grants; what somebody below is using passes to that one."""
@@ -509,7 +561,6 @@ class Model:
         item.finished_at = self.wall
         item.grants = ()
         item.blocked = False
-        item.passes = 0
         self.unhold(item)
         if result == Outcome.CANCELLED:
             self.cancelled.append(item.id)
@@ -544,7 +595,6 @@ class Model:
         """Give work its own result, with all that follows."""
         item.outcome = outcome
         item.blocked = False
-        item.passes = 0
         self.unhold(item)
         if outcome != Outcome.DONE:
             self.root = self.root or item.id
@@ -821,7 +871,6 @@ class Model:
         item.gen += 1
         item.attempts += 1
         item.bound = bound
-        item.passes = 0
         item.lease = lease or self.lease
         if item.started_at is None:
             item.started_at = self.wall
@@ -938,6 +987,7 @@ class Model:
         else:
             self.check_actor(item, request.actor)
             self.complete(item, request)
+            self.forget_passes()
             item.made_ready = (item.gen, frozenset({other.id for other in self.ready_work()} - before))
         answer: dict[str, Any] = {
             "node": self.view(item.id),

@@ -99,6 +99,10 @@ class Driver:
     def deadlocks(self) -> list[dict[str, Any]]:
         return deadlock.find_deadlocks(self.graph)
 
+    def passes(self, node_id: str) -> int:
+        """How often a waiting node was passed over."""
+        return self.graph.vertices[node_id].passes
+
     def view(self, node_id: str) -> dict[str, Any]:
         self.graph.now = self.now
         return self.shown(self.graph.vertices[node_id])

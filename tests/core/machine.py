@@ -69,7 +69,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(
         max_nodes=st.sampled_from([6, 10, 40, 40]),
-        starvation=st.sampled_from([100]),
+        starvation=st.sampled_from([1, 2, 3, 100]),
         every=st.sampled_from([1, 1, 1, 4, 15]),
         capacity=st.lists(st.sampled_from([1, 1, 2, 3]), min_size=2, max_size=2),
         first=st.lists(
