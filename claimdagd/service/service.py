@@ -352,7 +352,8 @@ class Service:
             if kind in barren:
                 continue
             claim = parked.claim
-            if self.graph.lines.pick(claim.role, claim.slack, claim.strict) is None:
+            known = parked.completed is None and self._once.reply(parked.request.once) is not None  # type: ignore[attr-defined]
+            if not known and self.graph.lines.pick(claim.role, claim.slack, claim.strict) is None:
                 if kind is None:
                     return
                 barren.add(kind)
@@ -386,7 +387,9 @@ class Service:
         if parked.completed is not None:
             answer = encode_ok(parked.request.rid, with_next(parked.completed, None, refusal))
         elif known is not None:
+            # Done by the same request, asked twice: should that be taken back, this waits on like that one.
             answer = encode_ok(parked.request.rid, known)
+            waits_on = parked
         else:
             answer = refused(parked.request.rid, refusal)
         self._batch.acts.append(Act(parked.session, None, answer, parked=waits_on))
@@ -454,9 +457,11 @@ class Service:
         """What was taken back may leave something for those who wait: they are looked at again, in a moment."""
         now = self.clock.now()
         self._leases.undone(mutations, now)
+        # A lease whose end was among it is over still, but not to be ended again at once on a disk that fails.
+        self._reap_again = now + RETRY_S
         if len(self._lot):
             self._wake_at = now + RETRY_S
-            self._call()
+        self._call()
 
     def _wake_again(self) -> None:
         self._wake_at = None
