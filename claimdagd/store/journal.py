@@ -123,6 +123,13 @@ class Journal:
         """Bytes in the file."""
         return self._layout.size
 
+    def base_before(self, seq: int, entries: int, size_bytes: int) -> int:
+        """The base of a journal that begins at most so many entries, and so many bytes of them, before entry `seq`."""
+        base, end = max(self.base, seq - entries), self._layout.end_of(seq)
+        while end - self._layout.end_of(base) > size_bytes:
+            base += 1
+        return base
+
     def open(self, layout: Layout) -> None:
         """Go on with the file that recovery read, without what it found behind the last whole entry."""
         try:

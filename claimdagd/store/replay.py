@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 
 from claimdagd.model import Node, Status, is_id
-from claimdagd.store.entry import NULL, JournalHeader, Record, decode_entry, decode_journal_header
+from claimdagd.store.entry import NULL, JournalHeader, Record, decode_entry, decode_journal_header, decode_number
 from claimdagd.store.errors import Damaged
 from claimdagd.store.files import Files
 from claimdagd.store.journal import JOURNAL, Layout
@@ -192,16 +192,18 @@ def _journal_lines(reader: LineReader, state: Recovered | None) -> tuple[Recover
                 continue
             if not sealed(line):
                 raise Damaged(path, number, "the checksum does not match")
+            expected += 1
             try:
-                record = decode_entry(line)
+                # What the snapshot holds already is kept for the log alone.
+                record = decode_entry(line) if expected > snapshot_seq else None
+                seq = decode_number(line) if record is None else record.seq
             except UNREADABLE as exc:
                 raise Damaged(path, number, f"not an entry of a journal: {exc}") from exc
-            expected += 1
-            if record.seq != expected:
-                raise Damaged(path, number, f"entry {record.seq} stands where {expected} belongs: entries are missing")
+            if seq != expected:
+                raise Damaged(path, number, f"entry {seq} stands where {expected} belongs: entries are missing")
             layout.ends.append(offset)
             ledger.append(line)
-            if record.seq > snapshot_seq:
+            if record is not None:
                 assert state is not None
                 reason = apply(state, record)
                 if reason:

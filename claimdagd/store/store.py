@@ -16,6 +16,9 @@ from claimdagd.store.journal import JOURNAL, TEMPORARY, Journal, Step, blocking,
 from claimdagd.store.replay import Recovered
 from claimdagd.store.snapshot import SNAPSHOT, SnapshotHead, encode_snapshot
 
+#: Of the entries that a snapshot holds, the new journal keeps no more than this for the log.
+LEDGER_BYTES = 4 * 1024 * 1024
+
 Durability = Literal["process", "fsync"]
 
 
@@ -105,10 +108,11 @@ class Store:
         """Write a snapshot of the state after entry head.seq, then restart the journal with the entries after it.
 
         `nodes` are all that there were at head.seq. A sequence is read slice by slice as the generator is driven, and
-        may be newer by then: the entries after head.seq are replayed over them. It yields None for a turn of the loop, or
-        a Blocking call which the caller may make in a thread and may as well ignore. It returns the bytes of the
-        snapshot. `ledger`: how many entries before head.seq the new journal keeps, for the log. StorageError: nothing
-        is lost, the files before stand, and appends go on. One at a time.
+        may be newer by then: the entries after head.seq are replayed over them. It yields None for a turn of the loop,
+        or a Blocking call which the caller may make in a thread and may as well ignore. It returns the bytes of the
+        snapshot. `ledger`: how many entries before head.seq the new journal keeps, for the log, as far as they are not
+        too large to be read at every start. StorageError: nothing is lost, the files before stand, and appends go on.
+        One at a time.
         """
         if not self._journal.base <= head.seq <= self.seq:
             raise ValueError(f"a snapshot at {head.seq} of a journal of {self._journal.base + 1} to {self.seq}")
@@ -124,7 +128,7 @@ class Store:
         self._at_work = True
         try:
             yield from self._write(head, nodes, once, undone)
-            yield from self._journal.restart(max(self._journal.base, head.seq - ledger), head.next)
+            yield from self._journal.restart(self._journal.base_before(head.seq, ledger, LEDGER_BYTES), head.next)
         except OSError as exc:
             raise StorageError.of(self._path, exc) from exc
         finally:

@@ -215,6 +215,23 @@ def test_undo_to_a_place_that_is_not_in_the_journal_is_refused(mark: int) -> Non
     assert history.store.seq == 5
 
 
+def test_snapshot_keeps_large_entries_for_the_log_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the new journal keeps of what the snapshot holds is read at every start, so it is bounded in bytes too."""
+    disk = Disk(DIR)
+    history = History(disk)
+    assert history.write(3)
+    before = history.store.journal_bytes
+    assert history.write(3)
+    monkeypatch.setattr("claimdagd.store.store.LEDGER_BYTES", history.store.journal_bytes - before)
+    assert history.snapshot(ledger=5)
+    assert history.store.journal_bytes < before
+    assert len(history.assert_recovers(disk, at_least=6).ledger) == 3
+    monkeypatch.setattr("claimdagd.store.store.LEDGER_BYTES", 10)
+    assert history.write(1)
+    assert history.snapshot(ledger=5)
+    assert history.assert_recovers(disk, at_least=7).ledger == []
+
+
 def test_undo_below_a_running_snapshot_ends_it() -> None:
     """A snapshot that holds an entry which was taken back must never stand."""
     disk = Disk(DIR)
