@@ -494,7 +494,8 @@ class Model:
             return culprits
 
         def beyond_hope(item: Item) -> bool:
-            return not item.is_group and any(take.lender is None and take.units > self.capacity(take.resource) for take in self.takes(item))
+            fresh = [] if item.is_group else [take for take in self.takes(item) if take.lender is None]
+            return any(take.units > self.capacity(take.resource) for take in fresh)
 
         moved = True
         while moved:
@@ -649,7 +650,6 @@ class Model:
         if request.id is None:
             item = self.mint()
             self.change(item, request, created=True)
-            self.make_room([item])
         else:
             item = self.item(request.id)
             self.change(item, request, created=False)
@@ -664,7 +664,6 @@ class Model:
                     raise Refused(Code.BAD_REQUEST)
                 refs[node.ref] = item.id
         self.restate(request, items, refs)
-        self.make_room(items)
         if request.returns is None:
             return {"ids": [item.id for item in items]}
         if any(ref not in refs for ref in request.returns):
@@ -693,6 +692,7 @@ class Model:
         judged: list[Item] = []
         for item in items:  # each after those above it
             judged += [one for one in (*reversed(self.above(item)), item) if one in items and one not in judged]
+        self.make_room(items)  # before the judgement: what that ends is no room for anybody yet
         self.judge(judged, set())
 
     def mint(self) -> Item:
@@ -733,6 +733,8 @@ class Model:
                 self.item(dep.on)
         moved = created or item.parent != old_parent
         self.check(item, moved=moved, weighed=moved or item.needs != old_needs)
+        if created:
+            self.make_room([item])
         self.judge([item, *self.below(item)], known)
         if old_parent is not None and old_parent != item.parent:
             self.roll_up(self.items[old_parent])

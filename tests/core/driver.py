@@ -140,11 +140,16 @@ class Driver:
     def refused(self, request: wire.Request) -> Refusal:
         """The refusal of a request, which must have changed nothing."""
         before = self.nodes()
+        refusal = self.refused_only(request)
+        assert self.nodes() == before
+        self.check()
+        return refusal
+
+    def refused_only(self, request: wire.Request) -> Refusal:
+        """The refusal of a request, with nothing else looked at."""
         try:
             self.apply(request)
         except Refusal as refusal:
-            assert self.nodes() == before
-            self.check()
             return refusal
         raise AssertionError(f"accepted: {request}")
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from claimdagd import wire
-from claimdagd.model import Kind, Status
+from claimdagd.core.grants import Pools
+from claimdagd.core.refusal import Refusal
+from claimdagd.core.vertex import Demand
+from claimdagd.model import Kind
 from claimdagd.wire import Code
 from tests.core.driver import Driver
 
@@ -223,46 +226,106 @@ def test_reopened_parent_has_no_units_until_it_is_claimed(driver: Driver) -> Non
     assert driver.used("gpu") == 0
 
 
+def passed_over(driver: Driver, waiting: str, holding: dict[str, str]) -> int:
+    """How many claims go by before `waiting` is given out: workers end what they hold in turn, and ask for the next."""
+    for count in range(400):
+        actor = list(holding)[count % len(holding)]
+        if holding[actor]:
+            driver.complete(holding[actor])
+        try:
+            holding[actor] = driver.next(actor)
+        except Refusal:
+            holding[actor] = ""
+        if holding[actor] == waiting:
+            return count
+    raise AssertionError("starved")
+
+
 def test_wide_node_among_narrow_ones_is_not_starved(driver: Driver) -> None:
     """Passed over a hundred times for units, it has them kept as they come back."""
     driver.apply(wire.SetCapacity(resource="gpu", units=2))
+    narrow = [driver.add(needs={"gpu": 1}) for _ in range(400)]
+    for node, actor in zip(narrow[:2], ("one", "two"), strict=True):
+        driver.claim(node, actor)
     wide = driver.add(needs={"gpu": 2}, priority=1)
-    for _ in range(400):
-        driver.add(needs={"gpu": 1})
-    given: list[str] = []
-    # Two workers in turn, so that one unit is always in use when the other comes back.
-    first = driver.next("one", role=None)
-    assert first == wide
-    driver.apply(wire.Release(id=wide))
-    driver.apply(wire.Upsert(id=wide, status=Status.BLOCKED))
-    holding = {actor: driver.next(actor) for actor in ("one", "two")}
-    driver.apply(wire.Upsert(id=wide, status=Status.TODO))
-    turn = 0
-    while wide not in given and len(given) < 300:
-        actor = ("one", "two")[turn % 2]
-        turn += 1
-        if actor in holding:
-            driver.complete(holding.pop(actor))
-        try:
-            holding[actor] = driver.next(actor)
-            given.append(holding[actor])
-        except Exception:
-            continue
-    assert wide in given
-    assert len(given) <= 102
+    assert 100 <= passed_over(driver, wide, dict(zip(("one", "two"), narrow[:2], strict=True))) <= 103
 
 
-def test_work_in_a_group_that_holds_units_goes_on_while_units_are_kept(driver: Driver) -> None:
+def test_node_that_needs_two_resources_is_not_starved_by_their_turns(driver: Driver) -> None:
+    """Whichever it lacks at the time, a claim of the other one passes it over as well."""
+    nodes = [driver.add(needs={"gpu" if number % 2 else "net": 1}) for number in range(400)]
+    for node, actor in zip(nodes[:2], ("one", "two"), strict=True):
+        driver.claim(node, actor)
+    both = driver.add(needs={"gpu": 1, "net": 1}, priority=1)
+    assert 100 <= passed_over(driver, both, dict(zip(("one", "two"), nodes[:2], strict=True))) <= 103
+
+
+def starving_behind_a_goal(driver: Driver) -> str:
+    """One of two units is held by a goal that waits for a node which needs the other, kept for a third; that node."""
+    driver.apply(wire.SetCapacity(resource="gpu", units=2))
+    goal = driver.goal(needs={"gpu": 1})
+    opener = driver.add(under=goal)
+    driver.claim(opener)
+    driver.add(needs={"gpu": 2}, priority=5)
+    passer = driver.add(needs={"gpu": 1})
+    driver.claim(passer)
+    wanted = driver.add(needs={"gpu": 1})
+    driver.add(wanted, under=goal)
+    driver.complete(passer)
+    assert driver.refused(wire.Claim(id=wanted, actor="bob")).code == Code.RESOURCES_BUSY
+    driver.complete(opener)
+    return wanted
+
+
+def test_units_are_not_kept_when_nobody_could_bring_back_the_rest() -> None:
+    """Or what is kept would be what the holder of the rest waits for, and all would stand still for good."""
+    driver = Driver(starvation=1)
+    wanted = starving_behind_a_goal(driver)
+    assert driver.next() == wanted
+
+
+def test_units_are_not_kept_while_only_others_are_at_work() -> None:
+    """Nor does a claim help that has nothing to do with them."""
+    driver = Driver(starvation=1)
+    driver.claim(driver.add())
+    wanted = starving_behind_a_goal(driver)
+    assert driver.next() == wanted
+
+
+def test_work_in_a_group_that_holds_units_goes_on_while_units_are_kept() -> None:
     """What must run for units to come back is not held up by those that are kept."""
     driver = Driver(starvation=1)
     goal = driver.goal(needs={"gpu": 1})
     one, two = driver.add(under=goal), driver.add(under=goal, needs={"net": 1})
     driver.claim(one)
     driver.add(needs={"gpu": 1, "net": 1}, priority=5)
-    driver.claim(driver.add(needs={"net": 1}), "passer")
-    driver.complete(f"{one}")
-    driver.complete(driver.nodes()[two].id)
-    assert driver.status(goal) == "done"
+    passer = driver.add(needs={"net": 1})
+    driver.claim(passer)
+    driver.complete(passer)
+    assert driver.refused(wire.Claim(id=driver.add(needs={"net": 1}), actor="bob")).code == Code.RESOURCES_BUSY
+    driver.claim(two)
+
+
+def test_goals_that_wait_for_one_resource_are_not_looked_at_one_by_one(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many goals with children of their own wait, a claim and a claim in vain look at a few of them."""
+    looks = 0
+    lacks = Pools.lacks
+
+    def counted(pools: Pools, demand: Demand) -> object:
+        nonlocal looks
+        looks += 1
+        return lacks(pools, demand)
+
+    monkeypatch.setattr(Pools, "lacks", counted)
+    for _ in range(200):
+        driver.add(under=driver.goal(needs={"gpu": 1}))
+    for _ in range(50):
+        node = driver.next()
+        driver.refused_only(wire.ClaimNext(actor="in-vain"))
+        driver.complete(node)
+    assert looks <= 50 * 8
 
 
 def test_resources_view_names_holders_and_waiting(driver: Driver) -> None:

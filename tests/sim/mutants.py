@@ -225,8 +225,8 @@ MUTANTS = (
     Mutant(
         "a snapshot loses newer entries",
         STORE,
-        "self._journal.restart(max(self._journal.base, head.seq - ledger)",
-        "self._journal.restart(self._journal.seq",
+        "self._journal.restart(self._journal.base_before(head.seq, ledger, LEDGER_BYTES),",
+        "self._journal.restart(self._journal.seq,",
     ),
     Mutant(
         "a snapshot is not flushed", STORE, "                yield from blocking(lambda: self._files.fsync(fd))\n", ""
@@ -243,8 +243,8 @@ MUTANTS = (
     Mutant(
         "a passed-over node starves",
         GRANTS,
-        "        for s in hungry:\n            self.starving[s] = None\n",
-        "        for s in ():\n            self.starving[s] = None\n",
+        "            if s.passes >= self.starvation:\n",
+        "            if s.passes < 0:\n",
         "stateful",
     ),
 )
