@@ -7,7 +7,7 @@ never touches the daemon but to look.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -19,9 +19,6 @@ from claimdagd.store.recovery import Recovered
 from claimdagd.wire import Code
 from tests.sim.rules import check_change, check_state
 from tests.sim.world import Call, Conn, Intent, Violation, World, brief
-
-if TYPE_CHECKING:
-    from claimdagd.core.vertex import Vertex
 
 #: Slack for sums of floats.
 EPS = 1e-6
@@ -539,14 +536,15 @@ class Oracle:
         answered, self.claims_answered = self.claims_answered, []
         busy = {rec.assignee for rec in self.replica.values() if rec.assignee is not None}
         free = [c for c in parked if _spec(c)["actor"] not in busy]
-        for call in answered:
+        for call in answered if self.calm else ():
             spec = _spec(call)
             for other in free:
                 if other.number < call.number and _kind(_spec(other)) == _kind(spec):
                     self.fail(f"{call.body} was served before {other.body}")
-        if free and self.calm:
-            self.world.graph.lines.refresh()
-            runnable = [v for v in self.world.graph.ready_work() if self._can_run(v)]
+        world = self.world
+        overdue = world.due is not None and world.due <= world.clock.t  # a gap, and the reaper comes only now
+        if free and self.calm and not overdue:
+            runnable = [v for v, can_run in self.world.graph.lines.in_order(None, 0.0, False) if can_run]
             for call in free:
                 for v in runnable:
                     if _suits(_spec(call), v.rec):
@@ -556,9 +554,6 @@ class Oracle:
             if call.intent.op == "wait" and self.calm:
                 left = [i for i in call.body["ids"] if i in over and over[i].status not in TERMINAL]
                 self.must(left or not call.conn.open, f"{call.body} waits for what has ended")
-
-    def _can_run(self, v: Vertex) -> bool:
-        return v.line is None or self.world.graph.pools.lacks(v) is None
 
     def settled(self) -> None:
         """Time has passed, and nothing is due: nobody waits for what is there."""
