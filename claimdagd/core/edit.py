@@ -100,8 +100,14 @@ def upsert(graph: Graph, r: Upsert) -> Vertex:
 def create(graph: Graph, r: Upsert) -> Vertex:
     """A new node, judged at once: onto work already failed it is cancelled, onto work already done it is met."""
     v = insert(graph, "upsert", r, parent_of(r), plain_deps("upsert", r.deps or ()))
-    _check_new(graph, "upsert", [v])
+    nodes = cycle_among([v])
+    if nodes is not None:
+        refuse_cycle("upsert", nodes)
+    if v.rec.needs:
+        check_needs(graph, "upsert", v)
+    # Before it is judged: what that ends was live work when room was looked for, and is still to be seen.
     prune.make_room(graph, "upsert", {v})
+    judge(graph, [v])
     return v
 
 
@@ -176,16 +182,6 @@ def check_parent(verb: str, p: Vertex) -> None:
         raise Refusal(
             Code.BAD_STATUS, f"{verb}: parent {p.rec.id} has {p.rec.outcome} and takes no new children", id=p.rec.id
         )
-
-
-def _check_new(graph: Graph, verb: str, new: list[Vertex]) -> None:
-    nodes = cycle_among(new)
-    if nodes is not None:
-        refuse_cycle(verb, nodes)
-    for v in new:
-        if v.rec.needs:
-            check_needs(graph, verb, v)
-    judge(graph, new)
 
 
 def check_needs(graph: Graph, verb: str, v: Vertex) -> None:
