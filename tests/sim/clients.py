@@ -43,6 +43,8 @@ class Client:
         for call in conn.calls.values():
             if call.intent.token is not None and self.rng.random() < 0.9:
                 self.again.append(call.intent)
+        if self.done and self.rng.random() < 0.3:
+            self.again.append(self.done[-1])
         conn.calls.clear()
 
     def hung_up(self, conn: Conn) -> None:
@@ -72,7 +74,7 @@ class Client:
             self.conn = self.world.connect(self)
             if self.conn is None:
                 return
-        if self.done and self.rng.random() < 0.03:
+        if self.done and self.rng.random() < 0.05:
             # Long after: a token's first reply is its last.
             self.again.append(self.rng.choice(self.done))
         if self.again and self.rng.random() < 0.8:
@@ -268,6 +270,9 @@ class Boss(Client):
             return self.intent("upsert", marked=True, kind=kind, **self._fields())
         if chance < 0.48:
             return self._plan()
+        if chance < 0.50:
+            # Nothing of it changes anything.
+            return self.intent("upsert", token=1, id=self.some())
         if chance < 0.55:
             status = rng.choice((None, "blocked", "todo", "ready"))
             return self.intent("upsert", marked=rng.random() < 0.5, id=self.some(), status=status, **self._fields())

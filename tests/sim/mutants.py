@@ -16,11 +16,14 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
 #: What a run in the copy needs.
-COPIED = ("claimdagd", "tests/sim", "tests/soak", "tests/core", "tests/faults.py", "tests/reference.py")
+COPIED = (
+    "claimdagd", "tests/sim", "tests/soak", "tests/core", "tests/faults.py", "tests/reference.py", "tests/conftest.py",
+    "tests/benchmarks", "pyproject.toml",
+)  # fmt: skip
 
 
 class Mutant(NamedTuple):
-    """`old`, which stands once in `file`, becomes `new`; the soak `by` is to find it."""
+    """`old`, which stands once in `file`, becomes `new`; the soak `by`, or the test module of that path, finds it."""
 
     name: str
     file: str
@@ -152,7 +155,7 @@ MUTANTS = (
     Mutant(
         "lost wake-up at an expiry", SERVICE, "            if self._lot.claims:\n                self._wake()\n", ""
     ),
-    Mutant("lost wake-up after an undo", SERVICE, "            self._wake_at = now + RETRY_S\n", "", rare=True),
+    Mutant("lost wake-up after an undo", SERVICE, "self._wake_at = now + RETRY_S", "self._wake_at = None", rare=True),
     Mutant(
         "lost wake-up of the reaper",
         SERVICE,
@@ -239,13 +242,19 @@ MUTANTS = (
         "key: Entry = (-v.prio_start, v.tail_start, v.num, v)",
         "stateful",
     ),
-    Mutant("slack is ignored", LINES, "-entry[1] >= -best[1] - slack:", "-entry[1] >= -best[1]:", "stateful"),
+    Mutant(
+        "slack is ignored",
+        LINES,
+        "-entry[1] >= -best[1] - slack:",
+        "-entry[1] >= -best[1]:",
+        "tests/core/test_order.py",
+    ),
     Mutant(
         "a passed-over node starves",
         GRANTS,
         "            if s.passes >= self.starvation:\n",
         "            if s.passes < 0:\n",
-        "stateful",
+        "tests/core/test_resources.py",
     ),
 )
 
@@ -281,8 +290,11 @@ def hunt(mutant: Mutant, *, seconds: float, seed: int) -> Caught:
     with tempfile.TemporaryDirectory(prefix="claimdag-mutant-") as name:
         directory = Path(name)
         plant(mutant, directory)
-        more = [] if mutant.by == "stateful" else ["--trace", "0"]
-        command = [sys.executable, "-m", "tests.soak", mutant.by, "--seconds", str(seconds), "--seed", str(seed), *more]
+        command = [sys.executable, "-m", "tests.soak", mutant.by, "--seconds", str(seconds), "--seed", str(seed)]
+        if mutant.by.startswith("tests/"):
+            command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", "--tb=line", mutant.by]
+        elif mutant.by == "sim":
+            command += ["--trace", "0"]
         began = time.monotonic()
         try:
             ran = subprocess.run(
@@ -301,5 +313,7 @@ def hunt(mutant: Mutant, *, seconds: float, seed: int) -> Caught:
 def _reason(output: str) -> str:
     lines = output.splitlines()
     at = next(n for n, line in enumerate(lines) if "FAILED" in line)
+    if lines[at].startswith("FAILED tests/"):
+        return lines[at][len("FAILED ") :][:160]
     told = [line.strip() for line in lines[at : at + 60] if line and not line.startswith((" ", "Traceback"))]
     return (told[1] if len(told) > 1 else told[0])[:160]
