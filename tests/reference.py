@@ -289,6 +289,12 @@ class Model:
     def unmet(self, item: Item) -> list[Dep]:
         return [dep for dep in item.deps if not self.is_met(item, dep)]
 
+    def waits(self, item: Item) -> list[Dep]:
+        """Every unmet dep that keeps a node from being ready, its own and those of the groups above it."""
+        if self.status(item) not in (Status.TODO, Status.BLOCKED):
+            return []
+        return [dep for owner in (item, *self.groups_above(item)) for dep in self.unmet(owner)]
+
     def is_gated(self, item: Item) -> bool:
         """Whether a group above holds it up."""
         return any(group.blocked or self.unmet(group) for group in self.groups_above(item))
@@ -1103,6 +1109,11 @@ class Model:
             "deps": {(dep.on, dep.when) for dep in item.deps},
             "grants": {(grant.resource, grant.units, grant.lender) for grant in item.grants},
             "status": self.status(item),
+            "unmet": {(dep.on, dep.when) for dep in self.waits(item)},
+            "lacking": {
+                (take.resource, take.units, take.lender)
+                for take in (self.lacks(item, self.kept_from(item)) if item in self.ready_work() else ())
+            },
             "depth": self.depths()[node_id],
             "expires_in": item.deadline - self.now if item.held else None,
             "quiet": self.now - item.spoke if item.held else None,

@@ -87,6 +87,14 @@ class Driver:
         assert self.mutation is not None
         self.graph.undo(self.mutation)
 
+    def reloaded(self) -> Driver:
+        """A driver of a graph that was loaded from this one's records."""
+        graph = self.graph
+        other = Driver(graph.max_nodes, graph.default_lease_s, graph.pools.starvation)
+        other.now = self.now
+        other.graph.load(self.nodes(), self.capacities(), graph.next_number, self.now)
+        return other
+
     def check(self) -> None:
         invariants.check(self.graph)
 
