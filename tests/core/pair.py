@@ -22,7 +22,6 @@ from claimdagd.model import GROUPS, LIVE, TERMINAL, Dep, Node, Status
 from tests.core.driver import TAG, Driver
 from tests.reference import Model, Refused
 
-
 #: After how many steps the records are loaded into a fresh graph.
 RELOAD_EVERY = 7
 
@@ -111,7 +110,7 @@ class Pair:
             assert units <= max(self.model.capacity(resource), was.get(resource, 0)), f"{request}: {resource}"
 
     def check_entry(self, before: dict[str, Node], request: wire.Request) -> None:
-        """What the journal is told of a mutation is all that changed: put onto the nodes as they were, it is them now."""
+        """What the journal is told of a mutation is all that changed: put onto the nodes before, it makes them."""
         if isinstance(request, wire.Ready):
             return
         mutation = self.core.mutation
