@@ -13,6 +13,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -130,8 +131,6 @@ CREATE INDEX jobs_ready ON jobs (priority DESC, id) WHERE status = 'ready';
 
 @contextmanager
 def _postgres(where: Path) -> Iterator[Served]:
-    import psycopg
-
     binaries = _postgres_binaries()
     assert binaries is not None
     # It refuses to run as root.
@@ -144,26 +143,35 @@ def _postgres(where: Path) -> Iterator[Served]:
     subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     command = (*as_user, f"{binaries}/postgres", "-D", data, "-c", "listen_addresses=", "-k", str(where))
     with process(*command) as found:
-        address = f"host={where} user=bench dbname=postgres"
-        connected(str(where / ".s.PGSQL.5432"), found).close()
-        for _ in range(200):
-            try:
-                db = psycopg.connect(address, autocommit=True)
-                break
-            except psycopg.OperationalError:
-                time.sleep(0.02)
-        else:
-            raise RuntimeError("Postgres does not answer")
-        db.execute(SCHEMA.format("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"))
+        try:
+            yield from _postgres_at(where, found)
+        finally:
+            # Killed, it would leave its children and its shared memory behind: this is its fast shutdown.
+            found.send_signal(signal.SIGINT)
+            found.wait()
 
-        def fill(count: int) -> None:
-            db.execute("INSERT INTO jobs (status) SELECT 'ready' FROM generate_series(1, %s)", (count,))
-            db.execute("ANALYZE jobs")
 
-        yield address, fill, None
-        db.close()
-        found.terminate()  # its children end with it only if it is asked
-        found.wait()
+def _postgres_at(where: Path, found: subprocess.Popen[str]) -> Iterator[Served]:
+    import psycopg
+
+    address = f"host={where} user=bench dbname=postgres"
+    connected(str(where / ".s.PGSQL.5432"), found).close()
+    for _ in range(200):
+        try:
+            db = psycopg.connect(address, autocommit=True)
+            break
+        except psycopg.OperationalError:
+            time.sleep(0.02)
+    else:
+        raise RuntimeError("Postgres does not answer")
+    db.execute(SCHEMA.format("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"))
+
+    def fill(count: int) -> None:
+        db.execute("INSERT INTO jobs (status) SELECT 'ready' FROM generate_series(1, %s)", (count,))
+        db.execute("ANALYZE jobs")
+
+    yield address, fill, None
+    db.close()
 
 
 def _postgres_binaries() -> str | None:
