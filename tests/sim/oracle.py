@@ -191,7 +191,9 @@ class Oracle:
                 # It was done or not, and may have bound the claim to the connection that goes.
                 renewed.lo = min(renewed.lo, now)
                 renewed.hi = max(renewed.hi, now + (call.body.get("lease") or renewed.lease_s))
-        for lease in self.leases.values():
+        for node_id, lease in self.leases.items():
+            if lease.bound and (node_id, lease.gen) in self.unsure:
+                lease.lo = min(lease.lo, now)
             if lease.conn is conn:
                 lease.conn = None
                 lease.lo = now if undelivered else min(lease.lo, now + grace)
@@ -532,6 +534,7 @@ class Oracle:
 
     def _check_parked(self) -> None:
         """Nobody waits for what is there, and nobody is passed by who came later."""
+        world = self.world
         parked = [c for c in self.calls.values() if c.until is not None and c.intent.op != "wait" and c.conn.open]
         answered, self.claims_answered = self.claims_answered, []
         busy = {rec.assignee for rec in self.replica.values() if rec.assignee is not None}
@@ -541,17 +544,17 @@ class Oracle:
             for other in free:
                 if other.number < call.number and _kind(_spec(other)) == _kind(spec):
                     self.fail(f"{call.body} was served before {other.body}")
-        world = self.world
-        overdue = world.due is not None and world.due <= world.clock.t  # a gap, and the reaper comes only now
-        if free and self.calm and not overdue:
-            runnable = [v for v, can_run in self.world.graph.lines.in_order(None, 0.0, False) if can_run]
+        if world.gap or not self.calm:
+            return
+        if free:
+            runnable = [v for v, can_run in world.graph.lines.in_order(None, 0.0, False) if can_run]
             for call in free:
                 for v in runnable:
                     if _suits(_spec(call), v.rec):
                         self.fail(f"{call.body} waits while {v.rec.id} can run")
         over = self.replica
         for call in self.calls.values():
-            if call.intent.op == "wait" and self.calm:
+            if call.intent.op == "wait":
                 left = [i for i in call.body["ids"] if i in over and over[i].status not in TERMINAL]
                 self.must(left or not call.conn.open, f"{call.body} waits for what has ended")
 

@@ -164,6 +164,8 @@ class World:
         self.due: float | None = None
         self.woken = False
         self.leaving = False
+        #: Time passed unseen, and the reaper has not come since.
+        self.gap = False
         #: When the disk was last known to fail, and until when nobody may be reclaimed after a gap.
         self.trouble_at = -1e9
         self.starved_until = -1e9
@@ -234,7 +236,7 @@ class World:
         service.on_shutdown = self._on_shutdown
         service.on_snapshot = self._on_snapshot
         self.service = service
-        self.woken, self.leaving, self.snapshot_wanted = True, False, False
+        self.woken, self.leaving, self.snapshot_wanted, self.gap = True, False, False, False
         self.due = None
         self.starved_until = -1e9
         self.oracle.booted(recovered)
@@ -381,7 +383,7 @@ class World:
         service = self.service
         if service is None:
             return
-        self.woken = False
+        self.woken = self.gap = False
 
         def act() -> None:
             self.due = service.tick()
@@ -417,6 +419,7 @@ class World:
         self.clock.t += seconds
         if service is not None:
             self.note(f"STARVED {seconds:.3f}")
+            self.gap = True
             self.starved_until = self.clock.t + max(self.plan.grace_s, 1.0)
             self.inside(lambda: service.starved(self.clock.t))
 
