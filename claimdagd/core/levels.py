@@ -120,17 +120,22 @@ class Levels:
             self.moved[v] = None
 
     def _fall(self, v: Vertex, end: float, end_p: float, start: float, start_p: float) -> None:
-        """What stood as high as `v` did may stand on it no more."""
+        """What stood no higher than `v` did, but higher than it does now, may have stood on it.
+
+        Not only what stood as high: `v` may have been lifted since, and have fallen again before that was followed.
+        """
+        now, now_p = v.tail_end, v.prio_end
         for c in v.children or ():
-            if c.rec.status not in TERMINAL and (c.tail_end == end or c.prio_end == end_p):
+            if c.rec.status not in TERMINAL and (now < c.tail_end <= end or now_p < c.prio_end <= end_p):
                 self._enqueue(c, _FULL)
+        now, now_p = v.tail_start, v.prio_start
         for t in v.dep_on:
             if t is not None and t.rec.status not in TERMINAL:
                 own = v.own_deps is not None and t in v.own_deps
-                if own or t.tail_end == start or t.prio_end == start_p:
+                if own or now < t.tail_end <= start or now_p < t.prio_end <= start_p:
                     self._enqueue(t, _FULL)
         g = v.gate
-        if g is not None and g.closed and (g.tail_start == start or g.prio_start == start_p):
+        if g is not None and g.closed and (now < g.tail_start <= start or now_p < g.prio_start <= start_p):
             self._enqueue(g, _FULL)
 
     def _raise(self, v: Vertex) -> None:
