@@ -8,7 +8,7 @@ import pytest
 
 from claimdagd import wire
 from claimdagd.core.refusal import Refusal
-from claimdagd.model import Kind, Outcome, Role, Status
+from claimdagd.model import Dep, Kind, Outcome, Role, Status
 from claimdagd.wire import Code
 from tests.benchmarks import stg
 from tests.core.driver import Driver
@@ -130,6 +130,21 @@ def test_depth_shrinks_as_the_chain_is_worked_off(driver: Driver) -> None:
     assert driver.view(one)["depth"] == 7.0
     driver.apply(wire.Upsert(id=three, cost=0.5))
     assert driver.view(one)["depth"] == 3.5
+
+
+def test_depth_falls_all_the_way_where_a_rise_before_was_not_followed(driver: Driver) -> None:
+    """The child of a node that was lifted, and fell before the child heard of it, falls from where it was."""
+    parent = driver.add()
+    child = driver.add(under=parent, priority=1)
+    short = driver.add(parent, cost=1.5)
+    assert driver.view(child)["depth"] == 2.5
+    long = f"{driver.graph.tag}-{driver.graph.next_number}"
+    driver.perform(wire.Upsert(deps=(Dep(parent),), cost=3.0))
+    driver.graph.levels.settle(budget=1)
+    driver.perform(wire.Cancel(id=long))
+    driver.perform(wire.Cancel(id=short))
+    driver.check()
+    assert driver.view(child)["depth"] == 1.0
 
 
 def test_role_without_slack_breaks_ties_alone(driver: Driver) -> None:

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.core.machine import Machine
+from tests.core.wander import wander
 
 
 @pytest.mark.timeout(300)
@@ -22,3 +23,9 @@ def test_core_over_every_op_agrees_with_the_reference_model() -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_core_on_large_graphs_keeps_its_indexes(seed: int) -> None:
+    """Whatever is put off on graphs of hundreds of nodes comes out as a rebuild has it; `soak large` goes on."""
+    assert wander(seed, 400).total() == 400
