@@ -10,17 +10,20 @@ Read only.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from claimdagd.core.levels import members
 from claimdagd.core.vertex import EDGE_OWN, Vertex
-from claimdagd.model import LIVE, TERMINAL, Status
+from claimdagd.model import LIVE, TERMINAL, Status, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
     from claimdagd.core.graph import Graph
     from claimdagd.core.vertex import Units
+
+#: The end of a node (True) or its own result alone (False); or units, by resource, or by (lender's id, resource).
+Awaited: TypeAlias = "tuple[Vertex, bool] | tuple[str, str] | str"
 
 
 def suspicious(graph: Graph) -> bool:
@@ -38,8 +41,7 @@ def find_deadlocks(graph: Graph) -> list[dict[str, Any]]:
     if found_at != graph.changes:
         optimist = _Optimist(graph)
         optimist.run()
-        waiting = optimist.lost()
-        found = _name(optimist, waiting) if waiting else []
+        found = sorted(map(optimist.describe, optimist.knots()), key=lambda knot: number_of(knot["subtrees"][0]))
         graph.deadlocks = (graph.changes, found)
     return found
 
@@ -170,86 +172,85 @@ class _Optimist:
                 self._loans_over.add((g.lender, g.resource))
                 self._try_again((g.lender, g.resource), 0)
 
-    def lost(self) -> dict[Vertex, dict[str, list[Vertex]]]:
-        """Work that nothing but units keeps back for ever: which, and who holds them."""
+    def awaited(self, n: Awaited) -> list[Awaited]:
+        """What `n` waits for, of all that never comes: a moment for moments and units, units for their holders."""
         pools = self.graph.pools
-        found: dict[Vertex, dict[str, list[Vertex]]] = {}
-        for v in sorted(self._short):
-            lacking = found[v] = {}
+        if isinstance(n, str):
+            return [(h, True) for h in pools.pools[n].holders if h not in self.over] if n in pools.pools else []
+        if isinstance(n[0], str):
+            return [(pools.loans[n], True)]
+        v, end = n
+        moments: list[tuple[Vertex, bool]] = [(c, True) for c in v.children or ()] if end else []
+        units: list[Awaited] = []
+        if v in self._short:
             for resource, count, lender in self._short[v]:
                 if lender is not None:
                     key = (lender, resource)
                     if key in pools.loans and key not in self._loans_over:
-                        lacking[resource] = [pools.loans[key]]
+                        units.append(key)
                 elif self._free(resource) < count:
-                    pool = pools.pools.get(resource)
-                    lacking[resource] = [h for h in pool.holders if h not in self.over] if pool is not None else []
+                    units.append(resource)
+        elif v not in self.own_over:
+            x: Vertex | None = v
+            while x is not None:
+                moments.extend((t, x.own_deps is None or t not in x.own_deps) for t in x.dep_on if t is not None)
+                x = x.gate
+        found = [
+            m for m in moments if m[0].rec.status not in TERMINAL and m[0] not in (self.over if m[1] else self.own_over)
+        ]
+        return [*found, *units]
+
+    def knots(self) -> list[list[Awaited]]:
+        """What waits for itself by way of units: the strongly connected parts (Tarjan), from whatever lacks units."""
+        number: dict[Awaited, int] = {}
+        low: dict[Awaited, int] = {}
+        trail: dict[Awaited, None] = {}
+        found: list[list[Awaited]] = []
+        for root in [(v, False) for v in sorted(self._short)]:
+            if root in number:
+                continue
+            number[root] = low[root] = len(number)
+            trail[root] = None
+            walks: list[tuple[Awaited, Iterator[Awaited]]] = [(root, iter(self.awaited(root)))]
+            while walks:
+                n, walk = walks[-1]
+                for m in walk:
+                    if m not in number:
+                        number[m] = low[m] = len(number)
+                        trail[m] = None
+                        walks.append((m, iter(self.awaited(m))))
+                        break
+                    if m in trail:
+                        low[n] = min(low[n], number[m])
+                else:
+                    walks.pop()
+                    if walks:
+                        low[walks[-1][0]] = min(low[walks[-1][0]], low[n])
+                    if low[n] == number[n]:
+                        knot = []
+                        while n in trail:
+                            knot.append(trail.popitem()[0])
+                        if len(knot) > 1:  # no moment waits for itself alone
+                            found.append(knot)
         return found
 
-    def stuck_on(self, h: Vertex, waiting: dict[Vertex, dict[str, list[Vertex]]]) -> list[Vertex]:
-        """The waiting work that keeps `h` from ever ending: below it, and where that leads by its deps."""
-        # Whether its end is waited for, or its own result alone.
-        seen = {(h, True): None}
-        stack = [(h, True)]
-        while stack:
-            v, end = stack.pop()
-            after = [(c, True) for c in v.children or ()] if end else []
-            if v not in waiting and v not in self.own_over:
-                x: Vertex | None = v
-                while x is not None:
-                    after.extend((t, x.own_deps is None or t not in x.own_deps) for t in x.dep_on if t is not None)
-                    x = x.gate
-            for n in after:
-                ended = n[0] in (self.over if n[1] else self.own_over)
-                if n not in seen and not ended and n[0].rec.status not in TERMINAL:
-                    seen[n] = None
-                    stack.append(n)
-        return list(dict.fromkeys(v for v, _ in seen if v in waiting))
-
-
-def _name(optimist: _Optimist, waiting: dict[Vertex, dict[str, list[Vertex]]]) -> list[dict[str, Any]]:
-    """Gather what waits for each other into one deadlock; leave out what waits behind one without being part of it."""
-    holders = dict.fromkeys(h for lacking in waiting.values() for hs in lacking.values() for h in hs)
-    stuck_on = {h: optimist.stuck_on(h, waiting) for h in holders}
-    after = {h: {k for v in stuck_on[h] for hs in waiting[v].values() for k in hs} for h in holders}
-    reach: dict[Vertex, set[Vertex]] = {}
-    for h in holders:
-        seen: set[Vertex] = set()
-        stack = list(after[h])
-        while stack:
-            k = stack.pop()
-            if k not in seen:
-                seen.add(k)
-                stack.extend(after[k])
-        reach[h] = seen
-    found = []
-    told: set[Vertex] = set()
-    for h in holders:
-        if h in told or h not in reach[h]:
-            continue
-        party = sorted(k for k in reach[h] if h in reach[k])
-        told.update(party)
-        found.append(_describe(party, waiting, stuck_on))
-    return found
-
-
-def _describe(
-    party: list[Vertex], waiting: dict[Vertex, dict[str, list[Vertex]]], stuck_on: dict[Vertex, list[Vertex]]
-) -> dict[str, Any]:
-    lacks: dict[Vertex, list[str]] = {}
-    for h in party:
-        for v in stuck_on[h]:
-            wanted = [r for r, hs in waiting[v].items() if any(k in party for k in hs)]
+    def describe(self, knot: list[Awaited]) -> dict[str, Any]:
+        """Who holds what, and who waits for it."""
+        inside = set(knot)
+        keys = [n for n in knot if not isinstance(n, tuple) or isinstance(n[0], str)]
+        names = {n if isinstance(n, str) else str(n[1]) for n in keys}
+        party = sorted({h[0] for key in keys for h in self.awaited(key) if h in inside and isinstance(h[0], Vertex)})
+        lacks: dict[Vertex, list[str]] = {}
+        for v in sorted({n[0] for n in knot if isinstance(n[0], Vertex) and n[0] in self._short}):
+            wanted = [key for key in self.awaited((v, False)) if key in inside]
             if wanted:
-                lacks[v] = sorted(wanted)
-    resources = sorted({r for rs in lacks.values() for r in rs})
-    parts = [
-        f"{k.rec.id} holds {', '.join(sorted({g.resource for g in k.rec.grants} & set(resources)))}" for k in party
-    ]
-    parts += [f"{v.rec.id} waits for {', '.join(rs)}" for v, rs in sorted(lacks.items(), key=lambda item: item[0].num)]
-    return {
-        "subtrees": [k.rec.id for k in party],
-        "resources": resources,
-        "nodes": [v.rec.id for v in sorted(lacks)],
-        "text": f"deadlock: {'; '.join(parts)}",
-    }
+                lacks[v] = sorted(key if isinstance(key, str) else str(key[1]) for key in wanted)
+        held = {h: sorted({g.resource for g in h.rec.grants} & names) for h in party}
+        parts = [f"{h.rec.id} holds {', '.join(resources)}" for h, resources in held.items()]
+        parts += [f"{v.rec.id} waits for {', '.join(resources)}" for v, resources in lacks.items()]
+        return {
+            "subtrees": [h.rec.id for h in party],
+            "resources": sorted(names),
+            "nodes": [v.rec.id for v in lacks],
+            "text": f"deadlock: {'; '.join(parts)}",
+        }
