@@ -241,6 +241,8 @@ class Pair:
         named = sorted((sorted(knot["subtrees"]), sorted(knot["nodes"])) for knot in self.core.deadlocks())
         expected = sorted((sorted(holders), sorted(nodes)) for holders, nodes in self.model.deadlocks())
         assert named == expected, f"deadlocks: core, model: {named}, {expected}"
+        self.tally["deadlocked"] += bool(expected)
+        self.tally["starving"] += bool(self.model.starving())
         stands_still = not any(item.held for item in self.model.items.values()) and not any(ok for _, ok in wanted)
         ready = {node_id for node_id, _ in wanted}
         if stands_still and any(ready.intersection(nodes) for _, nodes in expected):

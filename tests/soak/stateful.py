@@ -60,7 +60,10 @@ def soak(options: argparse.Namespace) -> int:
         seed += 1
     tally = Pair.tally
     steps = sum(count for name, count in tally.items() if " " in name)
-    sys.stdout.write(f"{tally['examples']} examples, {steps} requests, {tally['undone']} undone and done again\n")
+    sys.stdout.write(
+        f"{tally['examples']} examples, {steps} requests, {tally['undone']} undone and done again;"
+        f" after {tally['deadlocked']} there was a deadlock, after {tally['starving']} a starving node\n"
+    )
     for name, count in sorted(tally.items()):
         if " " in name:
             sys.stdout.write(f"  {name:32} {count:9}\n")
