@@ -1079,7 +1079,7 @@ class Model:
         item.final = item.finished_at = None
         item.archived = False
         if item.is_group:
-            item.cause = None
+            item.cause = item.error = None
 
     def do_archive(self, request: wire.Archive | wire.Unarchive) -> dict[str, Any]:
         item = self.item(request.id)

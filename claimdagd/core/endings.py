@@ -330,6 +330,7 @@ def _lift(graph: Graph, p: Vertex) -> None:
             status=status,
             outcome=None if p.group else rec.outcome,
             cause=None if p.group else rec.cause,
+            error=None if p.group else rec.error,
             archived=False,
             finished_at=None,
             updated_at=graph.wall,

@@ -134,6 +134,15 @@ def test_reopen_below_a_cancelled_chain_brings_back_all_of_it(story: Story) -> N
     assert [story.core.view(node)["gen"] for node in (top, middle, leaf)] == [1, 2, 2]
 
 
+def test_group_that_is_open_again_has_no_error(story: Story) -> None:
+    """The error of its cancellation goes with the cancellation."""
+    goal = story.goal()
+    child = story.add(under=goal)
+    story.ask(wire.Cancel(id=goal, error="enough"))
+    story.ask(wire.Reopen(id=child))
+    assert story.core.view(goal)["error"] is None
+
+
 def test_wait_for_a_blocked_ancestor_is_no_deadlock(story: Story) -> None:
     """A child waits for its ancestor's own result, not for the other children that lack its unit."""
     top = story.add()
