@@ -50,10 +50,11 @@ class Cascade:
     def run(self) -> None:
         """Follow it to its end."""
         while self._ended or self._waiting:
-            if self._waiting:
-                self._cancel_waiting(self._waiting.pop())
-            else:
+            # Ends first: a group whose last child has ended is decided by its children, whatever it waited on itself.
+            if self._ended:
                 self._end(self._ended.pop())
+            else:
+                self._cancel_waiting(self._waiting.pop())
 
     def end_own(
         self, v: Vertex, outcome: Outcome, *, error: str | None = None, summary: str | None = None, moved: int = 0

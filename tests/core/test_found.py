@@ -143,6 +143,18 @@ def test_group_that_is_open_again_has_no_error(story: Story) -> None:
     assert story.core.view(goal)["error"] is None
 
 
+def test_group_is_decided_by_its_children_in_whatever_order_a_cascade_meets_it(story: Story) -> None:
+    """It waits on the cancelled work by one way and its last open child by another; the first child was done."""
+    first = story.add()
+    goal = story.goal()
+    done = story.add(under=goal)
+    story.ask(wire.Link(before=story.add(first), after=goal))
+    story.add(first, under=goal)
+    story.ask(wire.Complete(id=done))
+    story.ask(wire.Cancel(id=first))
+    assert story.status(goal) == "done"
+
+
 def test_wait_for_a_blocked_ancestor_is_no_deadlock(story: Story) -> None:
     """A child waits for its ancestor's own result, not for the other children that lack its unit."""
     top = story.add()
