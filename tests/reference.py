@@ -563,7 +563,7 @@ class Model:
         item.bound = False
 
     def finish(self, item: Item, result: Outcome) -> None:
-        """The node is terminal from here on, with all that follows: dependents, then the parent."""
+        """The node is terminal from here on, with all that follows: the parent, then dependents."""
         item.final = result
         item.finished_at = self.wall
         item.grants = ()
@@ -573,9 +573,10 @@ class Model:
             self.cancelled.append(item.id)
         if result != Outcome.DONE:
             self.root = self.root or item.id
-            self.cancel_dependents(item, "end")
-        if item.parent is not None:
+        if item.parent is not None:  # before all else: a group whose last child has ended is decided by its children
             self.roll_up(self.items[item.parent])
+        if result != Outcome.DONE:
+            self.cancel_dependents(item, "end")
 
     def cancel_dependents(self, item: Item, moment: str) -> None:
         for other in list(self.items.values()):

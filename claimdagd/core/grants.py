@@ -6,16 +6,19 @@ claim would take (`plan`) and what stays where a claim is handed back (`handed_b
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from claimdagd.core.vertex import Demand, Entry, Units, Vertex
 from claimdagd.model import TERMINAL, Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from claimdagd.core.graph import Graph
 
+#: A node, how often it had been passed over, and its place among the starving (0: none).
+Passed: TypeAlias = tuple[Vertex, int, int]
 #: What a claim takes: each holder-to-be with its grants, highest ancestor first.
 Plan: TypeAlias = list[tuple[Vertex, tuple[Grant, ...]]]
 
@@ -41,7 +44,11 @@ class Pools:
         #: (lender's id, resource) to its one direct borrower.
         self.loans: dict[tuple[str, str], Vertex] = {}
         #: Ready nodes passed over too often, the longest starving first: units are kept for them.
-        self.starving: dict[Vertex, None] = {}
+        self.starving: dict[Vertex, int] = {}
+        self._starved = 0
+        #: What the mutation under way changed of that: node, how often it had been passed over, and its place in
+        #: `starving` (0: none).
+        self.passed: list[Passed] = []
         #: What is kept for those of them for whom anything is: the node's number, and the units.
         self.kept: list[tuple[int, Units]] = []
 
@@ -256,15 +263,30 @@ class Pools:
                                 passed[front] = None
         for front in sorted(passed):
             s = front[3]
+            self.passed.append((s, s.passes, 0))
             s.passes += 1
             if s.passes >= self.starvation:
-                self.starving[s] = None
+                self._starved += 1
+                self.starving[s] = self._starved
                 lines.refile(s)
 
     def forgive(self, v: Vertex) -> None:
         """`v` waits no more: nothing is kept for it."""
+        self.passed.append((v, v.passes, self.starving.pop(v, 0)))
         v.passes = 0
-        self.starving.pop(v, None)
+
+    def restore(self, passed: Sequence[Passed]) -> None:
+        """Take back what a mutation changed of who was passed over."""
+        for v, passes, place in reversed(passed):
+            v.passes = passes
+            if (v in self.starving) is not (place > 0):
+                if place:
+                    self.starving[v] = place
+                else:
+                    del self.starving[v]
+                if v.entry is not None:
+                    self._graph.lines.move(v, v.rec.role)
+        self.starving = dict(sorted(self.starving.items(), key=itemgetter(1)))
 
     # ------------------------------------------------------------------------------------------- giving units back
 

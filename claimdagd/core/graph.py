@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappush
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from claimdagd.core.grants import Pools
+from claimdagd.core.grants import Passed, Pools
 from claimdagd.core.levels import Levels
 from claimdagd.core.lines import Lines
 from claimdagd.core.mutation import Mutation, Step
@@ -28,6 +28,9 @@ from claimdagd.model import (
     When,
     number_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TODO, READY, BLOCKED = Status.TODO, Status.READY, Status.BLOCKED
 RUNNING, COMPLETING, DONE = Status.RUNNING, Status.COMPLETING, Status.DONE
@@ -112,12 +115,15 @@ class Graph:
             self.settle()
         log = self._log
         self._log = []
-        if len(log) == 1:
-            v, old, lease, derived = log[0]
-            if v is not None and old is not None and v.present and not derived:
-                # One record changed and nothing else: most requests.
-                return self._one_change(v, old, lease, log)  # type: ignore[arg-type]
-        return self._many_changes(log)
+        v, old, lease, derived = log[0] if len(log) == 1 else (None, None, None, False)
+        if v is not None and old is not None and v.present and not derived:
+            # One record changed and nothing else: most requests.
+            mutation = self._one_change(v, old, lease, log)  # type: ignore[arg-type]
+        else:
+            mutation = self._many_changes(log)
+        if self.pools.passed:
+            mutation.passed, self.pools.passed = self.pools.passed, []
+        return mutation
 
     def _one_change(self, v: Vertex, old: Node, lease: Lease | None, log: list[Step]) -> Mutation:
         rec = v.rec
@@ -188,13 +194,14 @@ class Graph:
     def rollback(self) -> None:
         """Take back what the mutation under way did so far."""
         log, self._log = self._log, []
-        self._unwind(log, self._number_before)
+        self._unwind(log, self._number_before, self.pools.passed)
 
     def undo(self, mutation: Mutation) -> None:
         """Take back a finished mutation; the latest is undone first."""
-        self._unwind(mutation.log, mutation.number_before)
+        self._unwind(mutation.log, mutation.number_before, mutation.passed)
 
-    def _unwind(self, log: list[Step], number: int) -> None:
+    def _unwind(self, log: list[Step], number: int, passed: Sequence[Passed]) -> None:
+        self.pools.passed = []
         for v, old, lease, _ in reversed(log):
             if v is None:
                 assert isinstance(old, str)
@@ -204,6 +211,9 @@ class Graph:
         self.next_number = number
         self.settle()
         self._log.clear()
+        self.pools.passed.clear()
+        if passed:
+            self.pools.restore(passed)
 
     # ---------------------------------------------------------------------------------------------- choke point
 

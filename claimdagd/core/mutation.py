@@ -31,6 +31,8 @@ class Mutation(msgspec.Struct, kw_only=True):
     made_ready: Sequence[str] = ()
     #: Nodes that this made terminal.
     ended: Sequence[Vertex] = ()
+    #: Who was passed over by it, or is no longer: node, how often before, and the place among the starving before.
+    passed: Sequence[tuple[Vertex, int, int]] = ()
     #: Whether it moved a lease that belongs to a connection.
     unseated: bool = False
 

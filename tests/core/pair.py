@@ -98,8 +98,6 @@ class Pair:
         self.trace[-1] = replace(self.trace[-1], made=made)
         self.compare_replies(request, reply, expected)
         # That a holder spoke is not journaled, so no failed write takes it back.
-        # Nor does undo forget who was passed over: that is not part of any record.
-        undo = undo and self.settings["starvation"] >= 100
         if undo and self.core.mutation and not isinstance(request, wire.Renew | wire.Running):
             self.undo_and_redo(request, before, earlier)
 
@@ -159,7 +157,8 @@ class Pair:
         queue = []
         if self.is_watched:
             queue = [(node["id"], node["runnable"]) for node in self.core.apply(wire.Ready())["nodes"]]
-        return self.core.nodes(), self.core.capacities(), graph.next_number, queue
+        passes = {node_id: self.core.passes(node_id) for node_id in graph.vertices}
+        return self.core.nodes(), self.core.capacities(), graph.next_number, queue, passes
 
     def compare_refusals(self, request: wire.Request, refusal: Refusal, expected: Refused) -> None:
         faults = refusal.details.get("faults")
@@ -229,8 +228,7 @@ class Pair:
         assert set(self.core.nodes()) == set(self.model.items)
         for node_id in self.model.items:
             self.compare_views(self.core.view(node_id), self.model.view(node_id), "state")
-            if self.settings["starvation"] < 100:  # where nothing is undone, which does not undo these
-                assert self.core.passes(node_id) == self.model.items[node_id].passes, f"passes of {node_id}"
+            assert self.core.passes(node_id) == self.model.items[node_id].passes, f"passes of {node_id}"
         queue = [(node["id"], node["runnable"]) for node in self.core.apply(wire.Ready())["nodes"]]
         wanted = [(node["id"], node["runnable"]) for node in self.model.do_ready(wire.Ready())["nodes"]]
         assert queue == wanted, f"ready: core, model: {queue}, {wanted}"
