@@ -823,8 +823,8 @@ class Model:
             raise Refused(Code.CYCLE)
         dep = Dep(request.before, request.when)
         if dep not in item.deps:
-            kept = tuple(other for other in item.deps if other.on != dep.on)
-            self.change(item, wire.Upsert(deps=(*kept, dep)), created=False)
+            deps = tuple(dep if other.on == dep.on else other for other in item.deps)
+            self.change(item, wire.Upsert(deps=deps if dep in deps else (*deps, dep)), created=False)
         return self.view(item.id)
 
     def do_unlink(self, request: wire.Unlink) -> dict[str, Any]:
