@@ -70,9 +70,6 @@ class Hub(Protocol):
     def settle(self) -> None:
         """End a turn: flush whoever has something to send."""
 
-    def await_hangup(self, connection: Connection) -> None:
-        """Have `on_hangup` called when the peer is gone for good."""
-
     def await_commit(self, connection: Connection) -> bool:
         """If answers are held back until a flush, have the connection flushed after that, and say so."""
 
@@ -246,10 +243,7 @@ class Connection:
         self.closed = True
         undelivered = undelivered or bool(self._unread)
         hub = self._hub
-        if self._reading:
-            hub.poller.remove_reader(self.fd)
-        if self._writing:
-            hub.poller.remove_writer(self.fd)
+        hub.poller.forget(self.fd)
         self._lines.clear()
         self._out.clear()
         hub.unread_bytes -= len(self._unread)
@@ -376,7 +370,7 @@ class Connection:
             self._read_on()
         if self._eof and not self._lingering:
             self._lingering = True
-            hub.await_hangup(self)
+            hub.poller.add_hangup(self.fd, self.on_hangup)
 
     def _is_finished(self) -> bool:
         if self._ending:

@@ -1,108 +1,211 @@
 """Callbacks when a descriptor is ready, on whichever loop anyio runs on. Must know nothing of what is read or written.
 
-On asyncio the callbacks are registered on the loop itself, since a task per wait costs most of the throughput there.
-Everywhere else a task per descriptor waits and calls. What is built on this module is the same on both.
+All descriptors are in one epoll, and the loop waits for that one alone. So the loop's own cost is paid once for all who
+are ready together, and not at all by those who come while the poller stays: it serves on until nobody is ready, or the
+loop has waited long enough, or somebody says that the loop is needed (`give_way`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import TaskGroup
 
 Callback = Callable[[], None]
 
+#: The longest that everything else on the loop is kept waiting by those who are served here.
+STAY_S: Final = 0.002
+#: The most descriptors that are served between two looks at the clock.
+BATCH: Final = 64
+#: How long the poller looks again and again before it lets the process sleep: about as long as another core takes to
+#: be woken by an answer, to look at it, and to ask again.
+LOOK_S: Final = 0.00015
+#: Being away for so much longer than that means that others want this core.
+PREEMPTED_S: Final = 0.0002
+#: After so many misses in a row, two to the power of this many chances are left out.
+MISSES_MAX: Final = 10
 
-class Poller(Protocol):
-    """Level-triggered readiness: a callback is called again as long as it left something to read.
+_IN: Final = select.EPOLLIN
+_OUT: Final = select.EPOLLOUT
+_GONE: Final = select.EPOLLHUP | select.EPOLLERR
 
-    A callback must not raise. A descriptor must be removed before it is closed.
+
+class Patience:
+    """Whether to look again before going to sleep. Going to sleep and being woken costs more than a small request does.
+
+    Looking pays where a client asks again at once; where it did not pay, ever more chances are left out, so that a
+    daemon with little to do, or one that shares its core with its clients, spends nothing on it.
     """
 
-    def add_reader(self, fd: int, callback: Callback) -> object: ...
+    def __init__(self) -> None:
+        self._misses = 0
+        self._left_out = 0
 
-    def remove_reader(self, fd: int) -> object: ...
+    def may_look(self) -> bool:
+        """Whether this chance is to be taken; to be told how it went."""
+        if self._left_out:
+            self._left_out -= 1
+            return False
+        return True
 
-    def add_writer(self, fd: int, callback: Callback) -> object: ...
+    def paid(self) -> None:
+        """Somebody came."""
+        self._misses = 0
 
-    def remove_writer(self, fd: int) -> object: ...
+    def missed(self) -> None:
+        """Nobody came."""
+        self._misses = min(self._misses + 1, MISSES_MAX)
+        self._left_out = (1 << self._misses) - 1
 
-    def soon(self, callback: Callback) -> object:
-        """Call once, after everybody else who is ready has had a turn."""
+    def preempted(self) -> None:
+        """Somebody else had this core meanwhile: to look is to keep it from them."""
+        self._misses = MISSES_MAX
+        self.missed()
 
 
-class LoopPoller:
-    """Registers on the running asyncio (or uvloop) loop."""
+class Poller:
+    """Level-triggered readiness: a callback is called again as long as it left something to read.
+
+    A callback must not raise. A descriptor must be forgotten before it is closed. Serves while `run` runs.
+    """
 
     def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.add_reader: Callable[[int, Callback], object] = loop.add_reader
-        self.remove_reader: Callable[[int], object] = loop.remove_reader
-        self.add_writer: Callable[[int, Callback], object] = loop.add_writer
-        self.remove_writer: Callable[[int], object] = loop.remove_writer
-        self.soon: Callable[[Callback], object] = loop.call_soon
+        self._epoll = select.epoll()
+        self._readers: dict[int, Callback] = {}
+        self._writers: dict[int, Callback] = {}
+        self._hangups: dict[int, Callback] = {}
+        self._soon: deque[Callback] = deque()
+        # Always readable, and looked at only while something is to be done soon.
+        self._always = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._gives_way = False
+        self._patience = Patience()
 
-
-class TaskPoller:
-    """Waits in tasks of the given group: for loops without callbacks, such as trio's."""
-
-    def __init__(self, tasks: TaskGroup) -> None:
-        self._tasks = tasks
-        self._readers: dict[int, anyio.CancelScope] = {}
-        self._writers: dict[int, anyio.CancelScope] = {}
+    async def run(self, backend: str) -> None:
+        """Serve until cancelled, on the loop that `backend` names to anyio."""
+        fd = self._epoll.fileno()
+        try:
+            if backend == "asyncio":
+                # A wait of anyio's would cost a task's turn and two calls of epoll each time.
+                loop = asyncio.get_running_loop()
+                loop.add_reader(fd, self._serve)
+                try:
+                    await anyio.sleep_forever()
+                finally:
+                    loop.remove_reader(fd)
+            while True:
+                await anyio.wait_readable(fd)
+                self._serve()
+                if self._gives_way:
+                    # Of two tasks that can run either may be first: this one is not among them until the other ran.
+                    await anyio.lowlevel.checkpoint()
+        finally:
+            self._epoll.close()
+            os.close(self._always)
 
     def add_reader(self, fd: int, callback: Callback) -> None:
-        self._add(self._readers, anyio.wait_readable, fd, callback)
+        """Call when there is something to read, or an end of it."""
+        self._readers[fd] = callback
+        self._register(fd)
 
     def remove_reader(self, fd: int) -> None:
-        self._remove(self._readers, fd)
+        del self._readers[fd]
+        self._register(fd)
 
     def add_writer(self, fd: int, callback: Callback) -> None:
-        self._add(self._writers, anyio.wait_writable, fd, callback)
+        """Call when there is room to write."""
+        self._writers[fd] = callback
+        self._register(fd)
 
     def remove_writer(self, fd: int) -> None:
-        self._remove(self._writers, fd)
+        del self._writers[fd]
+        self._register(fd)
+
+    def add_hangup(self, fd: int, callback: Callback) -> None:
+        """Call when both directions have ended, which a reader or a writer that is there is told instead."""
+        self._hangups[fd] = callback
+        self._register(fd)
+
+    def forget(self, fd: int) -> None:
+        """Whoever listens to `fd` is called no more."""
+        heard = [callbacks.pop(fd, None) for callbacks in (self._readers, self._writers, self._hangups)]
+        if any(heard):
+            self._epoll.unregister(fd)
 
     def soon(self, callback: Callback) -> None:
-        self._tasks.start_soon(_call_later, callback)
+        """Call once, after everybody else who is ready has had a turn."""
+        self._soon.append(callback)
+        if len(self._soon) == 1:
+            self.add_reader(self._always, self._do_what_is_due_soon)
 
-    def _add(
-        self,
-        waiting: dict[int, anyio.CancelScope],
-        wait: Callable[[int], Awaitable[None]],
-        fd: int,
-        callback: Callback,
-    ) -> None:
-        self._remove(waiting, fd)
-        scope = waiting[fd] = anyio.CancelScope()
-        self._tasks.start_soon(_call_when_ready, waiting, scope, wait, fd, callback)
+    def give_way(self) -> None:
+        """Something else on the loop is to run now: leave it a turn before more is served."""
+        self._gives_way = True
 
-    @staticmethod
-    def _remove(waiting: dict[int, anyio.CancelScope], fd: int) -> None:
-        scope = waiting.pop(fd, None)
-        if scope is not None:
-            scope.cancel()
+    def _register(self, fd: int) -> None:
+        """Have the epoll look for what is listened for. That both directions have ended it tells in any case."""
+        mask = (_IN if fd in self._readers else 0) | (_OUT if fd in self._writers else 0)
+        heard = mask or fd in self._hangups
+        try:
+            if heard:
+                self._epoll.modify(fd, mask)
+            else:
+                self._epoll.unregister(fd)
+        except FileNotFoundError:
+            self._epoll.register(fd, mask)
 
+    def _do_what_is_due_soon(self) -> None:
+        for _ in range(len(self._soon)):
+            self._soon.popleft()()
+        if not self._soon:
+            self.remove_reader(self._always)
 
-async def _call_when_ready(
-    waiting: dict[int, anyio.CancelScope],
-    scope: anyio.CancelScope,
-    wait: Callable[[int], Awaitable[None]],
-    fd: int,
-    callback: Callback,
-) -> None:
-    # The number may name another connection by the time this task has its turn, so the scope is what identifies it.
-    with scope:
-        while waiting.get(fd) is scope:
-            await wait(fd)
-            if waiting.get(fd) is scope:
-                callback()
+    def _serve(self) -> None:
+        clock = time.monotonic
+        leave_at = clock() + STAY_S
+        self._gives_way = False
+        events = self._epoll.poll(0, BATCH)
+        while events:
+            self._tell(events)
+            if self._gives_way or clock() > leave_at:
+                return
+            events = self._epoll.poll(0, BATCH) or self._look_again()
 
+    def _tell(self, events: list[tuple[int, int]]) -> None:
+        for fd, event in events:
+            if event & ~_OUT:
+                callback = self._readers.get(fd)
+                if callback is not None:
+                    callback()
+            if event & ~_IN:
+                callback = self._writers.get(fd)
+                if callback is not None:
+                    callback()
+                elif event & _GONE and fd in self._hangups and fd not in self._readers:
+                    self._hangups[fd]()
 
-async def _call_later(callback: Callback) -> None:
-    await anyio.lowlevel.checkpoint()
-    callback()
+    def _look_again(self) -> list[tuple[int, int]]:
+        """Who comes within a moment, where it has paid of late to look."""
+        patience = self._patience
+        if not patience.may_look():
+            return []
+        clock, poll = time.monotonic, self._epoll.poll
+        over_at = clock() + LOOK_S
+        events: list[tuple[int, int]] = []
+        now = 0.0
+        while not events and now < over_at:
+            events = poll(0, BATCH)
+            now = clock()
+        if now > over_at + PREEMPTED_S:
+            patience.preempted()
+        elif events:
+            patience.paid()
+        else:
+            patience.missed()
+        return events

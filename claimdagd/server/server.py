@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import select
 import signal
 import socket
 import struct
@@ -27,7 +26,7 @@ from anyio.abc import TaskGroup
 from claimdagd.server.connection import Connection
 from claimdagd.server.listener import Listener
 from claimdagd.server.notify import Notifier
-from claimdagd.server.poller import LoopPoller, Poller, TaskPoller
+from claimdagd.server.poller import Poller
 
 if TYPE_CHECKING:
     from claimdagd.service import Clock, Service
@@ -107,8 +106,6 @@ class Server:
         self._woken = False
         self._flushing = False
         self._after_commit: set[Connection] = set()
-        self._half_closed: dict[int, Connection] = {}
-        self._hung_up = select.epoll()
         self._exit_status = 0
         self._reason = ""
 
@@ -124,23 +121,21 @@ class Server:
         self._commit_wanted = anyio.Event()
         async with anyio.create_task_group() as tasks:
             self._tasks: TaskGroup = tasks
-            self.poller = LoopPoller() if backend == "asyncio" else TaskPoller(tasks)
-            self.poller.add_reader(self._hung_up.fileno(), self._on_hung_up)
+            self.poller = Poller()
             self.service.on_wake = self._on_wake
             self.service.on_shutdown = lambda: self.stop("a client asked for it")
-            self.service.on_snapshot = lambda: self._snapshot_wanted.set()
+            self.service.on_snapshot = lambda: self._rouse(self._snapshot_wanted)
             self._last_beat = time.monotonic()
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
                 for work in (self._reap, self._heartbeat, self._snapshots, self._commits):
                     tasks.start_soon(work)
+                tasks.start_soon(self.poller.run, backend)
                 tasks.start_soon(self._obey, signals)
                 self._accept_on()
                 self._notifier.ready(self._status())
                 await self._leave.wait()
                 await self._go()
                 tasks.cancel_scope.cancel()
-        self.poller.remove_reader(self._hung_up.fileno())
-        self._hung_up.close()
         return self._exit_status
 
     def stop(self, reason: str, exit_status: int = 0) -> None:
@@ -148,7 +143,12 @@ class Server:
         if not self._reason:
             self._reason = reason
             self._exit_status = exit_status
-            self._leave.set()
+            self._rouse(self._leave)
+
+    def _rouse(self, event: anyio.Event) -> None:
+        """Wake the task that waits for `event`, before more is served."""
+        event.set()
+        self.poller.give_way()
 
     @property
     def accepting(self) -> bool:
@@ -177,13 +177,8 @@ class Server:
                 log.exception("a connection could not be flushed, by an error in claimdagd itself")
                 connection.dirty = False
                 connection.close()
-        if self._sync is not None and not self._flushing and self.service.commit_due:
-            self._commit_wanted.set()
-
-    def await_hangup(self, connection: Connection) -> None:
-        """Watch a half-closed connection for the one event that epoll always reports, its end."""
-        self._hung_up.register(connection.fd, 0)
-        self._half_closed[connection.fd] = connection
+        if self._sync is not None and self.service.commit_due:
+            self._rouse(self._commit_wanted)
 
     def await_commit(self, connection: Connection) -> bool:
         """Whether answers may still come by a flush under way; the connection is looked at again after it."""
@@ -196,10 +191,8 @@ class Server:
         """Called by a connection that closes."""
         self.connections.discard(connection)
         if not self.connections:
-            self._deserted.set()
+            self._rouse(self._deserted)
         self._after_commit.discard(connection)
-        if self._half_closed.pop(connection.fd, None) is not None:
-            self._hung_up.unregister(connection.fd)
         if not self._accepting and not self._reason:
             self.poller.soon(self._accept_on)
 
@@ -259,19 +252,13 @@ class Server:
             log.exception("a connection could not be taken on")
             sock.close()
 
-    def _on_hung_up(self) -> None:
-        for fd, _event in self._hung_up.poll(0):
-            connection = self._half_closed.get(fd)
-            if connection is not None:
-                connection.on_hangup()
-
     # ----------------------------------------------------------------------------------------------------------- time
 
     def _on_wake(self) -> None:
         # Called in the middle of the service's work, and often: the reaper does the work after it.
         if not self._woken:
             self._woken = True
-            self._alarm.set()
+            self._rouse(self._alarm)
 
     def _tick(self) -> None:
         self.beat()
