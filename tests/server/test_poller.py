@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from claimdagd.server.poller import MISSES_MAX, Patience, Poller
@@ -172,7 +173,7 @@ async def test_a_flood_leaves_the_loop_its_turns(
         poller.soon(other)
         with anyio.fail_after(5):
             for _ in range(20):
-                await anyio.sleep(0)
+                await anyio.lowlevel.checkpoint()
             while turns < 1000:
                 await anyio.sleep(0.001)
         poller.forget(ours.fileno())
