@@ -6,7 +6,6 @@ A generation is the fencing token: each verb checks the one it is given before i
 from __future__ import annotations
 
 from heapq import heappop, heapreplace
-from typing import NamedTuple
 
 from claimdagd.core.deadlock import find_deadlocks, suspicious
 from claimdagd.core.edit import check_summary, find
@@ -18,14 +17,8 @@ from claimdagd.model import TERMINAL, Outcome, Status
 from claimdagd.wire import Claim, ClaimNext, Code, Complete, Next, Release, Renew, Running
 
 _COMPLETIONS_KEPT = 4096
-
-
-class Completion(NamedTuple):
-    """What `complete` did: the node, ids this made ready, and whether it was only said again."""
-
-    v: Vertex
-    ready: tuple[str, ...]
-    repeated: bool
+#: On the path of every claim, where an enum's own attribute costs as much as a call.
+_CLAIMED = Status.CLAIMED
 
 
 def check_gen(verb: str, v: Vertex, gen: int | None) -> None:
@@ -146,7 +139,7 @@ def take(graph: Graph, v: Vertex, actor: str, lease: Lease) -> None:
         v,
         replace(
             rec,
-            status=Status.CLAIMED,
+            status=_CLAIMED,
             assignee=actor,
             gen=rec.gen + 1,
             attempts=rec.attempts + 1,
@@ -313,8 +306,8 @@ def quiet_for(graph: Graph, seconds: float) -> list[Vertex]:
 # ------------------------------------------------------------------------------------------------------------ complete
 
 
-def complete(graph: Graph, r: Complete) -> Completion:
-    """Set the outcome of any unfinished node, held or not; said again, it is answered as the first was."""
+def complete(graph: Graph, r: Complete) -> tuple[Vertex, tuple[str, ...] | None]:
+    """Set the outcome of any unfinished node, held or not. Where it is only said again: what the first made ready."""
     verb = "complete"
     v = find(graph, verb, r.id)
     rec = v.rec
@@ -336,7 +329,7 @@ def complete(graph: Graph, r: Complete) -> Completion:
                 Code.TERMINAL, f"{verb}: {rec.id} is {said} already; reopen it first", id=rec.id, status=rec.status
             )
         gen, ready = graph.completions.get(rec.id, (0, ()))
-        return Completion(v, ready if gen == rec.gen else (), True)
+        return v, ready if gen == rec.gen else ()
     check_holder(verb, v, r.actor)
     if v.group and v.open_children:
         raise Refusal(
@@ -346,7 +339,7 @@ def complete(graph: Graph, r: Complete) -> Completion:
         )
     end_own(graph, v, status, error=r.error, summary=r.summary)
     graph.settle()
-    return Completion(v, (), False)
+    return v, None
 
 
 def remember_completion(graph: Graph, node_id: str, gen: int, ready: tuple[str, ...]) -> None:

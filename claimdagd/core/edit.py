@@ -250,7 +250,7 @@ def change(graph: Graph, r: Upsert) -> Vertex:
     below_known = _own_edges_below(graph, v) if "parent" in fields or "kind" in fields else {}
     standing = standing_edges(graph.subtree(v) if "parent" in fields else [v])
     old_parent = v.parent
-    graph.put(v, replace(rec, **fields, updated_at=graph.wall))
+    graph.reshape(v, replace(rec, **fields, updated_at=graph.wall))
     if "parent" in fields or "deps" in fields or "kind" in fields:
         new = [edge for edge in edges_onto(v) if (edge.before[0], edge.before[1]) not in known]
         if "parent" in fields:
@@ -391,7 +391,7 @@ def link(graph: Graph, r: Link) -> Vertex:
     standing = standing_edges([after])
     new = Dep(before.rec.id, r.when)
     deps = tuple(new if d is known else d for d in deps) if known is not None else (*deps, new)
-    graph.put(after, replace(after.rec, deps=deps, updated_at=graph.wall))
+    graph.reshape(after, replace(after.rec, deps=deps, updated_at=graph.wall))
     if known is None:
         own = after.own_deps is not None and before in after.own_deps
         nodes = cycle_through(Edge((before, OWN if own else END), (after, START)), by_depth=by_depth)
@@ -419,7 +419,7 @@ def unlink(graph: Graph, r: Unlink) -> Vertex:
             f"{verb}: {after.rec.id} is {after.rec.status}; deps of a claim do not move under it",
             id=after.rec.id,
         )
-    graph.put(after, replace(after.rec, deps=kept, updated_at=graph.wall))
+    graph.reshape(after, replace(after.rec, deps=kept, updated_at=graph.wall))
     return after
 
 

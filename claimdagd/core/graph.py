@@ -115,73 +115,42 @@ class Graph:
             self.settle()
         log = self._log
         self._log = []
-        v, old, lease, derived = log[0] if len(log) == 1 else (None, None, None, False)
-        if v is not None and old is not None and v.present and not derived:
-            # One record changed and nothing else: most requests.
-            mutation = self._one_change(v, old, lease, log)  # type: ignore[arg-type]
-        else:
-            mutation = self._many_changes(log)
+        mutation = self._sum_up(log)
         if self.pools.passed:
             mutation.passed, self.pools.passed = self.pools.passed, []
         return mutation
 
-    def _one_change(self, v: Vertex, old: Node, lease: Lease | None, log: list[Step]) -> Mutation:
-        rec = v.rec
-        status = rec.status
-        return Mutation(
-            log=log,
-            number_before=self._number_before,
-            nodes=(v,),
-            made_ready=(rec.id,) if status is READY and old.status is not READY and not v.group else (),
-            ended=(v,) if status in TERMINAL and old.status not in TERMINAL else (),
-            unseated=lease is not None and lease.conn is not None,
-        )
-
-    def _many_changes(self, log: list[Step]) -> Mutation:
-        first: dict[Vertex, Node | None] = {}
-        own: set[Vertex] = set()
-        capacity: dict[str, int] = {}
+    def _sum_up(self, log: list[Step]) -> Mutation:
+        steps = log if len(log) == 1 or len({step[0] for step in log}) == len(log) else _one_step_each(log)
+        nodes, ended, made_ready, gone = [], [], [], []
+        flips: dict[str, list[str]] = {}
+        capacity: dict[str, int] | None = None
         unseated = False
-        for v, old, lease, derived in log:
+        for v, old, lease, derived in steps:
             if v is None:
                 assert isinstance(old, str)
-                capacity[old] = self.pools.capacity(old)
+                capacity = {old: self.pools.capacity(old)}
                 continue
             if lease is not None and lease.conn is not None:  # type: ignore[union-attr]
                 unseated = True
-            if v not in first:
-                first[v] = old  # type: ignore[assignment]
-            if not derived:
-                own.add(v)
-        nodes, ended, made_ready, gone = [], [], [], []
-        flips: dict[str, list[str]] = {}
-        for v, before in first.items():
             rec = v.rec
             if not v.present:
-                if before is not None:
+                if old is not None:
                     gone.append(rec.id)
                 continue
-            was = before.status if before is not None else None
             status = rec.status
-            if v in own:
+            was = old.status if old is not None else None  # type: ignore[union-attr]
+            if not derived:
                 nodes.append(v)
-                if status in TERMINAL and was not in TERMINAL:
-                    ended.append(v)
-            elif status is not was:
+            if status is was:
+                continue
+            if derived:
                 flips.setdefault(status, []).append(rec.id)
-            if status is READY and was is not READY and not v.group:
+            elif status in TERMINAL and was not in TERMINAL:
+                ended.append(v)
+            if status is READY and not v.group:
                 made_ready.append(rec.id)
-        return Mutation(
-            log=log,
-            number_before=self._number_before,
-            nodes=nodes,
-            flips=flips,
-            gone=gone,
-            capacity=capacity or None,
-            made_ready=made_ready,
-            ended=ended,
-            unseated=unseated,
-        )
+        return Mutation(log, self._number_before, nodes, flips, gone, capacity, made_ready, ended, (), unseated)
 
     def mark(self) -> int:
         """A place in the mutation under way, for `changed_since`."""
@@ -225,10 +194,19 @@ class Graph:
         return v
 
     def put(self, v: Vertex, rec: Node, lease: Lease | None = _same_lease, derived: bool = False) -> None:
-        """The state-transition choke point: `v` is from now on as `rec` says (and held under `lease`, if given)."""
+        """The state-transition choke point: `v` is from now on as `rec` says (and held under `lease`, if given).
+
+        What `rec` asks for and where it stands is as before; else see `reshape`.
+        """
         old = v.rec
-        self._log.append((v, old, v.lease, derived))
-        self._apply(v, old, rec, v.lease if lease is _same_lease else lease)
+        held = v.lease
+        self._log.append((v, old, held, derived))
+        self._apply(v, old, rec, held if lease is _same_lease else lease, False)
+
+    def reshape(self, v: Vertex, rec: Node) -> None:
+        """As `put`, of a record of which anything may be new: parent, deps, kind, role, needs, cost, priority."""
+        self._log.append((v, v.rec, v.lease, False))
+        self._apply(v, v.rec, rec, v.lease)
 
     def drop(self, v: Vertex) -> None:
         """Forget a node that was pruned."""
@@ -257,7 +235,7 @@ class Graph:
         """The derived status of `v` may have changed."""
         self._touched.append(v)
 
-    def _apply(self, v: Vertex, old: Node | None, new: Node | None, lease: Lease | None) -> None:
+    def _apply(self, v: Vertex, old: Node | None, new: Node | None, lease: Lease | None, reshaped: bool = True) -> None:
         self.changes += 1
         if old is None:
             assert new is not None
@@ -266,21 +244,8 @@ class Graph:
             self._leave(v, old)
         else:
             v.rec = new
-            if old.role is not new.role and v.entry is not None:
-                # Before all else that may move it: from here on it is looked for under its new role.
-                self.lines.move(v, old.role)
-            # A replaced record shares what did not change, so identity rules most of it out.
-            if old.parent is not new.parent and old.parent != new.parent:
-                self._move(v, new)
-            if old.deps is not new.deps and old.deps != new.deps:
-                self._unlink_deps(v, old)
-                self._link_deps(v, new)
-            if old.kind is not new.kind:
-                self._turn(v, old, new)
-            if old.needs is not new.needs and old.needs != new.needs:
-                self._renew_needs(v)
-            if old.cost is not new.cost or old.priority is not new.priority:
-                self.levels.seed(v)
+            if reshaped:
+                self._follow_shape(v, old, new)
             if old.grants is not new.grants:
                 self.pools.move_grants(v, old.grants, new.grants)
             if old.cause is not new.cause:
@@ -292,6 +257,23 @@ class Graph:
             v.lease = None
         elif lease is not v.lease:
             self.set_lease(v, lease)
+
+    def _follow_shape(self, v: Vertex, old: Node, new: Node) -> None:
+        if old.role is not new.role and v.entry is not None:
+            # Before all else that may move it: from here on it is looked for under its new role.
+            self.lines.move(v, old.role)
+        # A replaced record shares what did not change, so identity rules most of it out.
+        if old.parent is not new.parent and old.parent != new.parent:
+            self._move(v, new)
+        if old.deps is not new.deps and old.deps != new.deps:
+            self._unlink_deps(v, old)
+            self._link_deps(v, new)
+        if old.kind is not new.kind:
+            self._turn(v, old, new)
+        if old.needs is not new.needs and old.needs != new.needs:
+            self._renew_needs(v)
+        if old.cost is not new.cost or old.priority is not new.priority:
+            self.levels.seed(v)
 
     def _enter(self, v: Vertex, rec: Node) -> None:
         v.rec = rec
@@ -571,18 +553,17 @@ class Graph:
             tally = self.groups if v.group else self.work
             tally[was] -= 1
             tally[status] += 1
-            flags = _FLAGS[status]
-            changed = _FLAGS[was] ^ flags
+            before, flags = _FLAGS[was], _FLAGS[status]
+            changed = before ^ flags
             if changed:
-                self._on_status(v, flags ^ changed, flags, new)
-                if changed & (_F_OVER | _F_OWN_OVER):
-                    self.levels.turn(v)
-            if (changed & flags & _F_ASKING) or status is BLOCKED or was is BLOCKED:
+                self._on_status(v, before, flags, new)
+            if changed & flags & _F_ASKING or status is BLOCKED or was is BLOCKED:
                 self._touched.append(v)
+            if not changed & _F_ENDS:
+                return
+            self.levels.turn(v)
             if changed & _F_OWN_OVER and (v.unmet if flags & _F_OWN_OVER else v.dependents):
                 self.untidy = True
-            elif not changed & (_F_OVER | _F_OWN_OVER):
-                return
         elif old.outcome is new.outcome and old.archived is new.archived:
             return
         if v.dependents:
@@ -592,7 +573,7 @@ class Graph:
                 if met is not meets(old, edge):
                     x.unmet += -1 if met else 1
                     self._touched.append(x)
-        if status in TERMINAL and v.parent is None:
+        if v.parent is None and status in TERMINAL:
             heappush(self.finished, (not new.archived, new.finished_at or 0.0, v.num, v))
 
     def _on_status(self, v: Vertex, was: int, now: int, rec: Node) -> None:
@@ -714,3 +695,20 @@ class Graph:
     def is_live(self, v: Vertex) -> bool:
         """Whether somebody holds `v` under a lease; a running group is nobody's claim."""
         return not v.group and v.rec.status in LIVE
+
+
+def _one_step_each(log: list[Step]) -> list[Step]:
+    """The steps of a mutation that changed some node more than once, put together: from the first record to the last.
+
+    Such a step is derived where all of them were, and its lease is one that belongs to a connection, if any does.
+    """
+    steps: dict[Vertex | None, Step] = {}
+    for step in log:
+        v, _, lease, derived = step
+        known = steps.get(v)
+        if known is not None:
+            _, old, before, all_derived = known
+            belongs = before is not None and before.conn is not None  # type: ignore[union-attr]
+            step = (v, old, before if belongs else lease, all_derived and derived)
+        steps[v] = step
+    return list(steps.values())

@@ -15,26 +15,26 @@ from claimdagd.model import Node
 Step: TypeAlias = "tuple[Vertex | None, Node | str | None, Lease | int | None, bool]"
 
 
-class Mutation(msgspec.Struct, kw_only=True):
+class Mutation(msgspec.Struct):
     """The steps in `log` are taken back in reverse; `number_before` is the id number that was next before them."""
 
     log: list[Step]
     number_before: int
     #: Vertices whose record changed in itself, in the order of first change.
-    nodes: Sequence[Vertex] = ()
+    nodes: Sequence[Vertex]
     #: Derived changes of status of other nodes: status to ids.
-    flips: dict[str, list[str]] | None = None
+    flips: dict[str, list[str]]
     #: Ids of nodes that were pruned.
-    gone: Sequence[str] = ()
-    capacity: dict[str, int] | None = None
+    gone: Sequence[str]
+    capacity: dict[str, int] | None
     #: Ids of work that was not ready before and is now.
-    made_ready: Sequence[str] = ()
+    made_ready: Sequence[str]
     #: Nodes that this made terminal.
-    ended: Sequence[Vertex] = ()
+    ended: Sequence[Vertex]
     #: Who was passed over by it, or is no longer: node, how often before, and the place among the starving before.
-    passed: Sequence[tuple[Vertex, int, int]] = ()
+    passed: Sequence[tuple[Vertex, int, int]]
     #: Whether it moved a lease that belongs to a connection.
-    unseated: bool = False
+    unseated: bool
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.flips or self.gone or self.capacity is not None)

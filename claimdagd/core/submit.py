@@ -154,4 +154,4 @@ def _late_deps(
                 if d.on in graph.vertices and d.on != v.rec.id
             )
             if deps != v.rec.deps:
-                graph.put(v, replace(v.rec, deps=deps))
+                graph.reshape(v, replace(v.rec, deps=deps))

@@ -62,19 +62,19 @@ def perform(graph: Graph, r: Request, now: float, wall: float, conn: int | None 
     except BaseException:
         graph.rollback()
         raise
-    if isinstance(r, Complete) and not result.repeated:
+    if type(r) is Complete and not result.repeated:
         ready = tuple(mutation.made_ready)
-        if result.next is not None:
-            ready = (*ready, *_taken_again(graph, mutation, result.next))
+        if result.next is not None and len(mutation.log) > len(mutation.nodes):
+            ready += _taken_again(mutation, result.next)
         claims.remember_completion(graph, r.id, result.v.rec.gen if result.v is not None else 0, ready)
         result.ready = ready
     return result, mutation
 
 
-def _taken_again(graph: Graph, mutation: Mutation, v: Vertex) -> list[str]:
-    """The node that `next` claimed, where this very completion had made it ready."""
+def _taken_again(mutation: Mutation, v: Vertex) -> tuple[str, ...]:
+    """The node that `next` claimed, where this very completion had made it ready: it then changed twice."""
     before = next((old for x, old, *_ in mutation.log if x is v), None)
-    return [v.rec.id] if before is not None and not isinstance(before, str) and before.status == "todo" else []
+    return (v.rec.id,) if before is not None and not isinstance(before, str) and before.status == "todo" else ()
 
 
 def expire(graph: Graph, now: float, wall: float) -> tuple[Vertex, Mutation] | None:
@@ -123,19 +123,19 @@ def _release(graph: Graph, r: Release, _conn: int | None) -> Result:
 
 
 def _complete(graph: Graph, r: Complete, conn: int | None) -> Result:
-    done = claims.complete(graph, r)
-    if r.next is None:
-        return Result(done.v, ready=done.ready, repeated=done.repeated)
-    actor = r.next.actor or r.actor
-    if actor is None:
-        raise Refusal(Code.BAD_REQUEST, "complete: next wants an actor, its own or complete's", field="next")
-    try:
-        v = claims.claim_next(graph, r.next, actor, conn, "complete")
-    except Refusal as refusal:
-        return Result(done.v, ready=done.ready, repeated=done.repeated, next_refusal=refusal)
-    if v is None:
-        return Result(done.v, ready=done.ready, repeated=done.repeated, next_refusal=claims.nothing(graph))
-    return Result(done.v, ready=done.ready, repeated=done.repeated, next=v)
+    v, said = claims.complete(graph, r)
+    result = Result(v) if said is None else Result(v, ready=said, repeated=True)
+    if r.next is not None:
+        actor = r.next.actor or r.actor
+        if actor is None:
+            raise Refusal(Code.BAD_REQUEST, "complete: next wants an actor, its own or complete's", field="next")
+        try:
+            result.next = claims.claim_next(graph, r.next, actor, conn, "complete")
+            if result.next is None:
+                result.next_refusal = claims.nothing(graph)
+        except Refusal as refusal:
+            result.next_refusal = refusal
+    return result
 
 
 def _cancel(graph: Graph, r: Cancel, _conn: int | None) -> Result:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from claimdagd.core.edit import find
+from claimdagd.core.graph import READY
 from claimdagd.model import TERMINAL, Status
 from claimdagd.wire import Holder, List, ResourceView
 
@@ -17,16 +18,7 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 _NOT_HELD = b'null,"expires_in":null'
 _NOTHING_WAITED_ON = b'{"deps":[],"resources":[]}'
-
-
-def depth(v: Vertex) -> float:
-    """A node's place on the critical path: its own cost plus the longest chain of unfinished work that waits on it.
-
-    A group costs nothing: the longest chain after its end. A terminal node: 0. The levels must be settled.
-    """
-    if v.rec.status in TERMINAL:
-        return 0.0
-    return v.tail_end if v.group else v.tail_start
+_OVER = b',"depth":0.0,"quiet":%b,"waiting_on":%b}' % (_NOT_HELD, _NOTHING_WAITED_ON)
 
 
 def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
@@ -34,7 +26,7 @@ def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
     deps: list[dict[str, str]] = []
     resources: list[dict[str, Any]] = []
     status = v.rec.status
-    if status is Status.READY and not v.group:
+    if status is READY and not v.group:
         if v.rec.needs or v.needy is not None:
             resources = [
                 {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender}
@@ -56,26 +48,33 @@ def encode_view(graph: Graph, v: Vertex, runnable: bool | None = None) -> bytes:
 
 
 def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = None) -> bytes:
-    """The view, where the record's own JSON is at hand already."""
+    """The view, where the record's own JSON is at hand already.
+
+    Its depth is its place on the critical path: its own cost plus the longest chain of unfinished work that waits on it.
+    A group costs nothing: the longest chain after its end. A terminal node: 0.
+    """
+    status = v.rec.status
+    if status in TERMINAL:
+        return encoded[:-1] + _OVER
     if graph.levels.due:
         graph.levels.settle()
     lease = v.lease
-    status = v.rec.status
     if lease is not None:
         now = graph.now
         held = b'%.3f,"expires_in":%.3f' % (now - lease.spoke, lease.deadline - now)
+        waits = _NOTHING_WAITED_ON
     else:
         held = _NOT_HELD
-    waits = (
-        _encode(waiting_on(graph, v))
-        if v.unmet
-        or status is Status.TODO
-        or status is Status.BLOCKED
-        or (status is Status.READY and (v.rec.needs or v.needy is not None))
-        else _NOTHING_WAITED_ON
-    )
+        may_wait = status is not READY or v.rec.needs or v.needy is not None
+        waits = _encode(waiting_on(graph, v)) if may_wait else _NOTHING_WAITED_ON
     run = b"" if runnable is None else b',"runnable":true' if runnable else b',"runnable":false'
-    return b'%b,"depth":%a,"quiet":%b,"waiting_on":%b%b}' % (encoded[:-1], depth(v), held, waits, run)
+    return b'%b,"depth":%a,"quiet":%b,"waiting_on":%b%b}' % (
+        encoded[:-1],
+        v.tail_end if v.group else v.tail_start,
+        held,
+        waits,
+        run,
+    )
 
 
 def listed(graph: Graph, r: List) -> list[Vertex]:

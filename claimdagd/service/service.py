@@ -280,9 +280,9 @@ class Service:
             raise
         if once is not None:
             act.once, act.once_before = once, self._once.remember(once, ok)
-        for v in (result.v, result.next):
-            if v is not None and v.lease is not None and v.lease.conn == session.conn and self._leases.bind(session, v):
-                self._call()
+        held = result.v if result.next is None else result.next
+        if held is not None and held.lease is not None and held.lease.conn == session.conn:
+            self._bind(session, held)
         if parked is not None:
             act.parked = parked if parked.waited else None
             act.follows = not parked.waited
@@ -294,6 +294,10 @@ class Service:
             act.answer = encode_ok(request.rid, ok)
         if changed and self._lot.claims:
             self._wake()
+
+    def _bind(self, session: Session, v: Vertex) -> None:
+        if self._leases.bind(session, v):
+            self._call()
 
     def _complete_then_next(self, session: Session, r: wire.Complete, next_: wire.Next) -> None:
         """Others were waiting before this one asks for a next node: they come first."""
@@ -412,34 +416,36 @@ class Service:
     def _tell(self, acts: list[Act]) -> None:
         """What the acts did is in the journal: answers, events, and whoever waited for it."""
         for act in acts:
-            session = act.session
+            session, mutation = act.session, act.mutation
             if act.line is not None:
                 self._ledger.add(act.line)
                 if self._watchers:
                     self._publish(act.line)
+            if act.once is not None:
+                self._once.trim()
             if act.lost:
                 self._leases.tell_lost(act.lost)
-            if act.mutation is not None and act.mutation.ended and self._lot.waiters:
-                self._tell_waiters(act.mutation)
+            if mutation is not None and mutation.ended and self._lot.waiters:
+                self._tell_waiters(mutation)
             if session is not None and not session.closed:
                 if act.answer is not None:
                     session.deliver(act.answer)
                 elif act.late is not None:
                     session.deliver(act.late())
-        self._once.trim()
-        deadlines = self.graph.deadlines
+        graph = self.graph
+        deadlines = graph.deadlines
         if deadlines and deadlines[0][0] < self._tick_at:
             self._call()
         if self.store.journal_bytes > self._journal_limit and not self._snapshotting:
             self._journal_limit = sys.maxsize
             self.on_snapshot()
-        if self._deadlock_check is None and self.graph.lines.lines:
+        if self._deadlock_check is None and graph.lines.lines:
             self._deadlock_check = self.clock.now() + DEADLOCK_S
             self._call()
-        if len(self.graph.levels.due) > LEVELS_PER_TURN:
+        if len(graph.levels.due) > LEVELS_PER_TURN:
             self._call()
         if self.config.check:
-            check(self.graph)
+            check(graph)
 
     def _publish(self, line: bytes) -> None:
         entry = b'{"event":%b}\n' % line[:-1]
