@@ -50,8 +50,8 @@ def encode_view(graph: Graph, v: Vertex, runnable: bool | None = None) -> bytes:
 def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = None) -> bytes:
     """The view, where the record's own JSON is at hand already.
 
-    Its depth is its place on the critical path: its own cost plus the longest chain of unfinished work that waits on it.
-    A group costs nothing: the longest chain after its end. A terminal node: 0.
+    Its depth is its place on the critical path: its own cost plus the longest chain of unfinished work that waits on
+    it. A group costs nothing: the longest chain after its end. A terminal node: 0.
     """
     status = v.rec.status
     if status in TERMINAL:
