@@ -68,9 +68,9 @@ def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = N
         may_wait = status is not READY or v.rec.needs or v.needy is not None
         waits = _encode(waiting_on(graph, v)) if may_wait else _NOTHING_WAITED_ON
     run = b"" if runnable is None else b',"runnable":true' if runnable else b',"runnable":false'
-    return b'%b,"depth":%a,"quiet":%b,"waiting_on":%b%b}' % (
+    return b'%b,"depth":%b,"quiet":%b,"waiting_on":%b%b}' % (
         encoded[:-1],
-        v.tail_end if v.group else v.tail_start,
+        _encode(v.tail_end if v.group else v.tail_start),
         held,
         waits,
         run,

@@ -107,9 +107,9 @@ def entry_line(
 
     `nodes` and `reply` are JSON already; `at` is finite, `op` an op's name and `actor` a name, which need no escaping.
     """
-    head = b'{"seq":%d,"at":%a,"op":"%b","actor":%b,"nodes":[%b],"flips":%b,"gone":%b,%b"next":%d' % (
+    head = b'{"seq":%d,"at":%b,"op":"%b","actor":%b,"nodes":[%b],"flips":%b,"gone":%b,%b"next":%d' % (
         seq,
-        at,
+        _encode(at),
         op.encode(),
         b'"%b"' % actor.encode() if actor is not None else NULL,
         b",".join(nodes),
