@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Final, overload
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Final
 
 import msgspec
 
@@ -25,28 +24,23 @@ from claimdagd.core.mutation import Mutation
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.vertex import Vertex
 from claimdagd.core.views import encode_view
-from claimdagd.model import TERMINAL, Node
+from claimdagd.model import TERMINAL
 from claimdagd.service.answers import REPLIES, encode_ok, op_of, refusal_of_line, refused, with_next
 from claimdagd.service.batch import UNJOURNALED, Act, Batch
+from claimdagd.service.checkpoints import Checkpoints
 from claimdagd.service.leases import Leases
 from claimdagd.service.ledger import Ledger
 from claimdagd.service.once import OnceTokens
 from claimdagd.service.parking import Lot, ParkedClaim, Waiter
 from claimdagd.service.questions import QUESTIONS, nodes_of
 from claimdagd.service.sessions import Clock, Config, Keeper, Session
-from claimdagd.store.errors import StorageError
-from claimdagd.store.snapshot import SnapshotHead
+from claimdagd.service.watching import Watchers
 from claimdagd.wire import Code
 
 log = logging.getLogger("claimdagd")
 
-#: A journal this many times the last snapshot, and not small, makes a new snapshot worth while.
-JOURNAL_PER_SNAPSHOT: Final = 2
-JOURNAL_MIN_BYTES: Final = 4 * 1024 * 1024
 #: After a failed write the reaper tries again after this many seconds.
 RETRY_S: Final = 1.0
-#: How many entries before a snapshot the new journal keeps, so that `log` knows them after a restart too.
-LEDGER_KEPT: Final = 1024
 #: How many levels are brought up to date in one turn.
 LEVELS_PER_TURN: Final = 1024
 #: A new deadlock is told within this many seconds.
@@ -84,21 +78,17 @@ class Service:
         self.started = clock.now()
         self.lags = 0
         self._sessions: dict[int, Session] = {}
-        self._watchers: dict[Session, None] = {}
         self._conns = 0
         self._once = OnceTokens(once)
         self._ledger = Ledger(store.seq, ledger)
+        self._watchers = Watchers(self._ledger)
         self._lot = Lot()
         self._batch = Batch(
             graph, store, self._lot, self._once,
             fsync=config.fsync, tell=self._tell, ask=self._ask, undone=self._undone,
         )  # fmt: skip
         self._draining = False
-        self._snapshotting = False
-        self._snapshot_failed = False
-        #: Who asked for a snapshot: the next one, and the one that is being written.
-        self._checkpoints: list[tuple[Session, wire.Checkpoint]] = []
-        self._checkpointing: list[tuple[Session, wire.Checkpoint]] = []
+        self._checkpoints = Checkpoints(graph, store, self._once, clock, self._tell_late)
         self._deadlocks: set[tuple[str, ...]] = set()
         self._deadlock_check: float | None = None
         #: After a failed write no lease is ended before this time.
@@ -107,9 +97,6 @@ class Service:
         self._wake_at: float | None = None
         #: When the shell means to call `tick` next; it is woken for what is due before.
         self._tick_at = 0.0
-        #: How large the journal may grow before a snapshot is worth while.
-        self._journal_limit = 0
-        self._limit_journal()
         graph.begin(self.started, clock.wall())
         self._leases = Leases(graph, self._sessions, config.grace_s, self.started)
         self._handlers: dict[type[wire.Request], Callable[[Session, Any], None]] = {
@@ -140,9 +127,9 @@ class Service:
             return
         session.closed = True
         del self._sessions[session.conn]
-        self._watchers.pop(session, None)
+        self._watchers.drop(session)
         self._lot.forget(session)
-        self._checkpoints = [(s, r) for s, r in self._checkpoints if s is not session]
+        self._checkpoints.forget(session)
         if session.held:
             self._leases.unbind(session, self.clock.now(), undelivered)
             self._call()
@@ -180,17 +167,9 @@ class Service:
         for claim in parked:
             self._refuse_parked(claim, refusal)
         left: list[tuple[Session, wire.Request]] = [(w.session, w.request) for w in waiters]
-        left += [*self._checkpointing, *self._checkpoints]
-        self._checkpointing.clear()
-        self._checkpoints.clear()
-        for session, request in left:
-            session.lots -= 1
-            self._batch.acts.append(Act(session, None, refused(request.rid, refusal)))
-        self._batch.commit()
-        for session, _ in left:
-            self._go_on(session)
-        for watcher in list(self._watchers):
-            watcher.hang_up()
+        left += self._checkpoints.let_go()
+        self._tell_late([(session, refused(request.rid, refusal)) for session, request in left])
+        self._watchers.hang_up()
 
     # ---------------------------------------------------------------------------------------------------- requests
 
@@ -420,7 +399,7 @@ class Service:
             if act.line is not None:
                 self._ledger.add(act.line)
                 if self._watchers:
-                    self._publish(act.line)
+                    self._watchers.publish(act.line)
             if act.once is not None:
                 self._once.trim()
             if act.lost:
@@ -436,8 +415,8 @@ class Service:
         deadlines = graph.deadlines
         if deadlines and deadlines[0][0] < self._tick_at:
             self._call()
-        if self.store.journal_bytes > self._journal_limit and not self._snapshotting:
-            self._journal_limit = sys.maxsize
+        if self.store.journal_bytes > self._checkpoints.wanted_above:
+            self._checkpoints.begun()
             self.on_snapshot()
         if self._deadlock_check is None and graph.lines.lines:
             self._deadlock_check = self.clock.now() + DEADLOCK_S
@@ -446,13 +425,6 @@ class Service:
             self._call()
         if self.config.check:
             check(graph)
-
-    def _publish(self, line: bytes) -> None:
-        entry = b'{"event":%b}\n' % line[:-1]
-        for watcher in tuple(self._watchers):
-            assert watcher.watch_from is not None
-            if self._ledger.last >= watcher.watch_from:
-                watcher.deliver(entry)
 
     def _tell_waiters(self, mutation: Mutation) -> None:
         for waiter in self._lot.ended((v.rec.id for v in mutation.ended), self._is_over):
@@ -559,41 +531,25 @@ class Service:
             if (*d["subtrees"], *d["resources"]) not in self._deadlocks:
                 log.warning("%s", d["text"])
                 event = b'{"event":%b}\n' % _encode({"op": "deadlock", **d})
-                for watcher in tuple(self._watchers):
-                    watcher.deliver(event)
+                self._watchers.tell(event)
         self._deadlocks = keys
 
     # ---------------------------------------------------------------------------------------------------- snapshots
 
-    def _limit_journal(self) -> None:
-        store = self.store
-        grown = max(JOURNAL_MIN_BYTES, JOURNAL_PER_SNAPSHOT * store.snapshot_bytes)
-        self._journal_limit = store.journal_bytes + grown if self._snapshot_failed else grown
-
     def snapshot(self) -> Generator[Any, None, None]:
         """Write a snapshot in slices; the caller gives the loop a turn between them. Raises StorageError."""
-        graph, store = self.graph, self.store
-        self._snapshotting = True
-        asked = self._checkpointing = self._checkpoints
-        self._checkpoints = []
-        head = SnapshotHead(graph.tag, store.seq, self.clock.wall(), graph.next_number, dict(graph.pools.configured))
-        try:
-            nodes = Records(list(graph.vertices.values()))
-            size = yield from store.snapshot(head, nodes, list(self._once.items()), ledger=LEDGER_KEPT)
-        except StorageError as exc:
-            self._snapshot_failed = True
-            refusal = Refusal(Code.STORAGE, f"checkpoint: no snapshot was written ({exc}); the journal stands")
-            self._end_snapshot([(session, refused(r.rid, refusal)) for session, r in asked])
-            raise
-        else:
-            self._snapshot_failed = False
-            ok = _encode({"seq": head.seq, "bytes": size})
-            self._end_snapshot([(session, encode_ok(r.rid, ok)) for session, r in asked])
+        return self._checkpoints.write()
 
-    def _end_snapshot(self, answers: list[tuple[Session, bytes]]) -> None:
-        self._checkpointing = []
-        self._snapshotting = False
-        self._limit_journal()
+    def _checkpoint(self, session: Session, r: wire.Checkpoint) -> None:
+        self._refuse_if_leaving(r)
+        # It takes a while, and answers come in the order of the requests.
+        session.backlog = []
+        self._checkpoints.ask(session, r)
+        session.lots += 1
+        self.on_snapshot()
+
+    def _tell_late(self, answers: list[tuple[Session, bytes]]) -> None:
+        """Answer what could not be answered at once, and go on with what was asked after that."""
         for session, answer in answers:
             session.lots -= 1
             self._batch.acts.append(Act(session, None, answer))
@@ -601,42 +557,17 @@ class Service:
         for session, _ in answers:
             self._go_on(session)
 
-    def _checkpoint(self, session: Session, r: wire.Checkpoint) -> None:
-        self._refuse_if_leaving(r)
-        # It takes a while, and answers come in the order of the requests.
-        session.backlog = []
-        self._checkpoints.append((session, r))
-        session.lots += 1
-        self.on_snapshot()
-
     # ------------------------------------------------------------------------------- questions about what is to come
 
     def _watch(self, session: Session, r: wire.Watch) -> None:
-        ledger = self._ledger
-        if r.from_ is not None and max(1, r.from_) < ledger.first:
-            raise Refusal(
-                Code.LAGGED,
-                f"watch: entry {r.from_} is no longer kept, the oldest is {ledger.first}; "
-                f"list the nodes anew and watch from {ledger.last + 1}",
-                oldest=ledger.first,
-                seq=ledger.last,
-            )
-
-        def begin() -> bytes:
-            # At the moment of the answer, so that nothing is missed or told twice.
-            start = ledger.last + 1 if r.from_ is None else max(1, r.from_)
-            session.watch_from = max(start, ledger.last + 1)
-            self._watchers[session] = None
-            backlog = b"".join([b'{"event":%b}\n' % line for line in ledger.since(start)])
-            return encode_ok(r.rid, b'{"seq":%d}' % (start - 1)) + backlog
-
-        self._batch.acts.append(Act(session, r, None, late=begin))
+        self._watchers.check(r)
+        # At the moment of the answer, so that nothing is missed or told twice.
+        self._batch.acts.append(Act(session, r, None, late=lambda: self._watchers.begin(session, r)))
 
     def lagged(self, session: Session) -> bytes:
         """The last line for a watcher that reads too slowly, before the shell cuts it off."""
         self.lags += 1
-        session.watch_from = None
-        self._watchers.pop(session, None)
+        self._watchers.drop(session)
         message = "watch: too slow: watch again from the last seq that was read"
         return refused(None, Refusal(Code.LAGGED, message, seq=self._ledger.last))
 
@@ -667,25 +598,6 @@ class Service:
     def _shutdown(self, session: Session, r: wire.Shutdown) -> None:
         self._answer(session, r, b"{}")
         self.on_shutdown()
-
-
-class Records(Sequence[Node]):
-    """The records of vertices, each as it is when it is read: all that a snapshot asks for, without a pause to copy."""
-
-    def __init__(self, vertices: list[Vertex]) -> None:
-        self._vertices = vertices
-
-    def __len__(self) -> int:
-        return len(self._vertices)
-
-    @overload
-    def __getitem__(self, index: int) -> Node: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Node]: ...
-    def __getitem__(self, index: int | slice) -> Node | list[Node]:
-        if isinstance(index, slice):
-            return [v.rec for v in self._vertices[index]]
-        return self._vertices[index].rec
 
 
 def _nothing() -> None:

@@ -52,6 +52,7 @@ GRANTS, LINES, PRUNE = "claimdagd/core/grants.py", "claimdagd/core/lines.py", "c
 SERVICE, BATCH, LEASES = "claimdagd/service/service.py", "claimdagd/service/batch.py", "claimdagd/service/leases.py"
 PARKING, JOURNAL, STORE = "claimdagd/service/parking.py", "claimdagd/store/journal.py", "claimdagd/store/store.py"
 REPLAY, EDIT = "claimdagd/store/replay.py", "claimdagd/core/edit.py"
+CHECKPOINTS, WATCHING = "claimdagd/service/checkpoints.py", "claimdagd/service/watching.py"
 
 MUTANTS = (
     # The fence.
@@ -176,7 +177,7 @@ MUTANTS = (
     ),
     Mutant(
         "a watcher misses one",
-        SERVICE,
+        WATCHING,
         "session.watch_from = max(start, ledger.last + 1)",
         "session.watch_from = max(start, ledger.last + 2)",
     ),
@@ -193,7 +194,7 @@ MUTANTS = (
         "    if record.once is not None:\n",
         "    if record.once is not None and False:\n",
     ),
-    Mutant("tokens are not in the snapshot", SERVICE, "list(self._once.items())", "[]"),
+    Mutant("tokens are not in the snapshot", CHECKPOINTS, "list(self._once.items())", "[]"),
     Mutant("an undo forgets the token", BATCH, "self._once.restore(act.once, act.once_before)", "pass"),
     Mutant(
         "a reply without a change is not journaled",

@@ -7,7 +7,6 @@ choice is drawn from the one generator it is given. What is right is the oracle'
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+import claimdagd.service.checkpoints
 import claimdagd.store.journal
 import claimdagd.store.snapshot
 from claimdagd.core.graph import Graph
@@ -502,7 +502,7 @@ def small_slices() -> Iterator[None]:
     small = (
         (claimdagd.store.snapshot, "SLICE", 3),
         (claimdagd.store.journal, "CHUNK", 700),
-        (sys.modules[Service.__module__], "JOURNAL_MIN_BYTES", 30_000),
+        (claimdagd.service.checkpoints, "JOURNAL_MIN_BYTES", 30_000),
     )
     kept = [getattr(module, name) for module, name, _ in small]
     for module, name, value in small:
