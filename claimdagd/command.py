@@ -132,7 +132,7 @@ def _run(arguments: argparse.Namespace) -> int:
         sync=store.sync if arguments.durability == "fsync" else None,
         dispossessed=dispossessed,
         status=lambda: _status(graph, server),
-        housekeep=_spare_the_collector,
+        housekeep=spare_the_collector,
     )
     log.info(
         "serving graph %s (%d nodes) at %s, pid %d, claimdagd %s",
@@ -164,12 +164,17 @@ def _recover(arguments: argparse.Namespace, directory: str) -> tuple[Graph, Stor
     store = Store(files, directory, arguments.durability, recovered)
     config = Config(grace_s=arguments.grace, fsync=fsync, pid=os.getpid(), check=arguments.check)
     service = Service(graph, store, clock, config, once=recovered.once, ledger=recovered.ledger)
-    gc.set_threshold(YOUNG_OBJECTS, 20, NEVER)
-    gc.freeze()
+    tame_the_collector()
     return graph, store, service
 
 
-def _spare_the_collector() -> None:
+def tame_the_collector() -> None:
+    """From now on it looks at what is young, and by itself never at what has come to stay."""
+    gc.set_threshold(YOUNG_OBJECTS, 20, NEVER)
+    gc.freeze()
+
+
+def spare_the_collector() -> None:
     """Collect the young; what outlives that has come to stay, without cycles: references alone free it when it goes."""
     gc.collect(1)
     gc.freeze()

@@ -6,26 +6,23 @@ backward, so `undo` is the same step taken in reverse. Which change is allowed i
 
 from __future__ import annotations
 
-from collections import deque
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from claimdagd.core.grants import Passed, Pools
-from claimdagd.core.levels import Levels
 from claimdagd.core.lines import Lines
 from claimdagd.core.mutation import Mutation, Step
-from claimdagd.core.vertex import EDGE_ANY, EDGE_OWN, Lease, Vertex
+from claimdagd.core.structure import ACTIVE, Structure
+from claimdagd.core.vertex import Lease, Vertex
 from claimdagd.model import (
     GROUPS,
     LIVE,
     STARTED,
     TERMINAL,
     Node,
-    Outcome,
     Status,
-    When,
     number_of,
 )
 
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 TODO, READY, BLOCKED = Status.TODO, Status.READY, Status.BLOCKED
 RUNNING, COMPLETING, DONE = Status.RUNNING, Status.COMPLETING, Status.DONE
 OPEN: Final = frozenset({TODO, READY, BLOCKED})
-ACTIVE: Final = frozenset({Status.CLAIMED, RUNNING, COMPLETING})
 #: A node whose own part is over: it waits on none of its deps any more.
 OWN_OVER: Final = frozenset({COMPLETING, *TERMINAL})
 _same_lease: Final = Lease(0.0, 0.0, 0.0)
@@ -60,7 +56,7 @@ _SMALL: Final = 256
 replace = msgspec.structs.replace
 
 
-class Graph:
+class Graph(Structure):
     """All nodes of one session and everything derived from them.
 
     `default_lease_s` is the lease of a claim that names none; `starvation` is how often a node is passed over before
@@ -70,14 +66,11 @@ class Graph:
     def __init__(
         self, tag: str, *, max_nodes: int = 4096, default_lease_s: float = 900.0, starvation: int = 100
     ) -> None:
+        super().__init__()
         self.tag = tag
         self.max_nodes = max_nodes
         self.default_lease_s = default_lease_s
-        self.vertices: dict[str, Vertex] = {}
         self.next_number = 1
-        #: How much work, and how many groups, there are by status.
-        self.work: dict[Status, int] = dict.fromkeys(Status, 0)
-        self.groups: dict[Status, int] = dict.fromkeys(Status, 0)
         self.by_assignee: dict[str, Vertex] = {}
         self.caused: dict[str, dict[Vertex, None]] = {}
         #: (when, num, vertex): each lease has one at its deadline or before; an early one is put back when it is met.
@@ -89,7 +82,6 @@ class Graph:
         self.completions: dict[str, tuple[int, tuple[str, ...]]] = {}
         #: Whether something finished may wait on something unfinished: completed by hand, or its dep was reopened.
         self.untidy = False
-        self.levels = Levels()
         self.pools = Pools(self, starvation)
         self.lines = Lines(self)
         #: Counts changes, so that what is costly to find is found once; the deadlocks as last found, with the count.
@@ -98,7 +90,6 @@ class Graph:
         self.now = 0.0
         self.wall = 0.0
         self._log: list[Step] = []
-        self._touched: deque[Vertex] = deque()
         self._number_before = 1
 
     # ------------------------------------------------------------------------------------------------ mutations
@@ -258,35 +249,23 @@ class Graph:
         elif lease is not v.lease:
             self.set_lease(v, lease)
 
-    def _follow_shape(self, v: Vertex, old: Node, new: Node) -> None:
-        if old.role is not new.role and v.entry is not None:
-            # Before all else that may move it: from here on it is looked for under its new role.
-            self.lines.move(v, old.role)
-        # A replaced record shares what did not change, so identity rules most of it out.
-        if old.parent is not new.parent and old.parent != new.parent:
-            self._move(v, new)
-        if old.deps is not new.deps and old.deps != new.deps:
-            self._unlink_deps(v, old)
-            self._link_deps(v, new)
-        if old.kind is not new.kind:
-            self._turn(v, old, new)
-        if old.needs is not new.needs and old.needs != new.needs:
-            self._renew_needs(v)
-        if old.cost is not new.cost or old.priority is not new.priority:
-            self.levels.seed(v)
-
     def _enter(self, v: Vertex, rec: Node) -> None:
-        v.rec = rec
-        v.present = True
-        self.vertices[rec.id] = v
-        v.group = rec.kind in GROUPS
-        parent = self.vertices[rec.parent] if rec.parent is not None else None
-        if parent is not None:
-            self._attach(v, parent)
+        self._stand(v, rec)
         self._link_deps(v, rec)
         for x, edge in (v.dependents or {}).items():
             x.dep_on = tuple([self.vertices.get(d.on) for d in x.rec.deps])
             x.unmet += not self.meets(rec, edge)
+        self.levels.place(v)
+        self._touched.append(v)
+
+    def _stand(self, v: Vertex, rec: Node) -> None:
+        """`v` is there, as `rec` says but for its deps."""
+        v.rec = rec
+        v.present = True
+        self.vertices[rec.id] = v
+        v.group = rec.kind in GROUPS
+        if rec.parent is not None:
+            self._attach(v, self.vertices[rec.parent])
         if rec.needs:
             v.lines = {}
         if rec.grants:
@@ -299,8 +278,6 @@ class Graph:
         self._on_status(v, _ABSENT, _FLAGS[rec.status], rec)
         if v.group and v.started_children:
             self._count_started(v.parent, 1)
-        self.levels.place(v)
-        self._touched.append(v)
 
     def _leave(self, v: Vertex, rec: Node) -> None:
         if v.group and v.started_children:
@@ -343,209 +320,7 @@ class Graph:
         if new is not None:
             self.caused.setdefault(new, {})[v] = None
 
-    # -------------------------------------------------------------------------------------------------- structure
-
-    def _attach(self, v: Vertex, parent: Vertex) -> None:
-        v.parent = parent
-        if parent.children is None:
-            parent.children = {}
-        parent.children[v] = None
-        v.gate = parent if parent.group else parent.gate
-        v.needy = parent if parent.rec.needs else parent.needy
-
-    def _detach(self, v: Vertex) -> None:
-        parent = v.parent
-        assert parent is not None
-        assert parent.children is not None
-        del parent.children[v]
-        if not parent.children:
-            parent.children = None
-        v.parent = v.gate = v.needy = None
-
-    def _move(self, v: Vertex, rec: Node) -> None:
-        terminal = v.rec.status in TERMINAL
-        started = self.has_started(v)
-        active = self._active_below(v)
-        old_gate = v.gate
-        if v.parent is not None:
-            p = v.parent
-            if not terminal:
-                p.open_children -= 1
-            if started:
-                self._count_started(p, -1)
-            self._count_active(v.needy, -active)
-            self._detach(v)
-        if rec.parent is not None:
-            p = self.vertices[rec.parent]
-            self._attach(v, p)
-            if not terminal:
-                p.open_children += 1
-            if started:
-                self._count_started(p, 1)
-            self._count_active(v.needy, active)
-        self._refile_below(v)
-        self.levels.seed(v)
-        if old_gate is not None:
-            self.levels.seed(old_gate)
-
-    def _refile_below(self, v: Vertex) -> None:
-        """Recompute what hangs on the ancestors, for `v` and all below it: gate, needy, own edges, lines."""
-        for x in self.subtree(v):
-            p = x.parent
-            if p is not None:
-                x.gate = p if p.group else p.gate
-                x.needy = p if p.rec.needs else p.needy
-            self.levels.place(x)
-            if x.rec.deps:
-                self._relink_own(x)
-            if x.entry is not None:
-                self.lines.move(x, x.rec.role)
-            self._touched.append(x)
-
-    def _relink_own(self, x: Vertex) -> None:
-        own = self._own_targets(x)
-        if own != x.own_deps:
-            self._unlink_deps(x, x.rec)
-            self._link_deps(x, x.rec)
-
-    def _own_targets(self, x: Vertex) -> frozenset[Vertex] | None:
-        if x.parent is None or not x.dep_on:
-            return None
-        targets = {t for t in x.dep_on if t is not None and t.children}
-        if not targets:
-            return None
-        own = set()
-        a: Vertex | None = x.parent
-        while a is not None and targets:
-            if a in targets and not a.group:
-                own.add(a)
-            a = a.parent
-        return frozenset(own) or None
-
-    def _link_deps(self, v: Vertex, rec: Node) -> None:
-        if not rec.deps:
-            v.dep_on = ()
-            v.own_deps = None
-            return
-        vertices = self.vertices
-        v.dep_on = targets = tuple([vertices.get(d.on) for d in rec.deps])
-        v.own_deps = own = self._own_targets(v)
-        unmet = 0
-        for d, t in zip(rec.deps, targets, strict=True):
-            if t is None:
-                continue
-            edge = EDGE_ANY if d.when is When.AFTER_ANY else 0
-            if own is not None and t in own:
-                edge |= EDGE_OWN
-            if t.dependents is None:
-                t.dependents = {}
-            t.dependents[v] = edge
-            if not self.meets(t.rec, edge):
-                unmet += 1
-            self.levels.offer(t, v)
-        if unmet != v.unmet:
-            v.unmet = unmet
-            self._touched.append(v)
-
-    def _unlink_deps(self, v: Vertex, _old: Node) -> None:
-        for t in v.dep_on:
-            if t is not None and t.dependents is not None:
-                t.dependents.pop(v, None)
-                if not t.dependents:
-                    t.dependents = None
-                self.levels.seed(t)
-        v.dep_on = ()
-        v.own_deps = None
-        if v.unmet:
-            v.unmet = 0
-            self._touched.append(v)
-
-    def _turn(self, v: Vertex, old: Node, new: Node) -> None:
-        """Work becomes a group or the reverse."""
-        was, v.group = v.group, new.kind in GROUPS
-        if was is v.group:
-            return
-        self.work[old.status] += 1 if was else -1
-        self.groups[old.status] -= 1 if was else -1
-        if old.status is READY:
-            if v.group:
-                self.lines.remove(v, old.role)
-            else:
-                self.lines.add(v)
-        if v.children:
-            for child in v.children:
-                self._refile_below(child)
-        v.closed = False
-        self._touched.append(v)
-        self.levels.seed(v)
-        for t in v.dep_on:
-            if t is not None:
-                self.levels.seed(t)
-
-    def _renew_needs(self, v: Vertex) -> None:
-        v.active = 0
-        v.lines = {} if v.rec.needs else None
-        for child in tuple(v.children or ()):
-            self._refile_below(child)
-        if v.rec.needs:
-            v.active = self._active_below(v) - (not v.group and v.rec.status in ACTIVE)
-        if v.rec.status is READY and not v.group:
-            self.lines.move(v, v.rec.role)
-
-    def subtree(self, v: Vertex) -> list[Vertex]:
-        """`v` and all below it, parents first."""
-        found = [v]
-        for x in found:
-            if x.children:
-                found.extend(x.children)
-        return found
-
-    def is_ancestor(self, a: Vertex, v: Vertex) -> bool:
-        """Whether `a` is above `v`."""
-        x = v.parent
-        while x is not None:
-            if x is a:
-                return True
-            x = x.parent
-        return False
-
     # ------------------------------------------------------------------------------------------------------ status
-
-    @staticmethod
-    def meets(target: Node, edge: int) -> bool:
-        """Whether `target` as it is meets an edge onto it (DESIGN 3: after_ok, after_any, own outcome)."""
-        if edge & EDGE_OWN:
-            outcome = target.outcome
-            if outcome is None:
-                return target.status in TERMINAL and (edge & EDGE_ANY != 0 or target.status is DONE)
-            return edge & EDGE_ANY != 0 or outcome is Outcome.DONE
-        if edge & EDGE_ANY:
-            return target.status in TERMINAL
-        return target.status is DONE
-
-    def has_started(self, v: Vertex) -> bool:
-        """Whether work on `v`, or on anything under it, has begun."""
-        return v.started_children > 0 or (not v.group and v.rec.status in STARTED)
-
-    def _count_started(self, p: Vertex | None, by: int) -> None:
-        """A child of `p` has started, or is as if it never had; groups above turn running, or back."""
-        while p is not None:
-            before = self.has_started(p)
-            p.started_children += by
-            if p.group:
-                self._touched.append(p)
-            if self.has_started(p) is before:
-                return
-            p = p.parent
-
-    def _count_active(self, a: Vertex | None, by: int) -> None:
-        if by:
-            while a is not None:
-                a.active += by
-                a = a.needy
-
-    def _active_below(self, v: Vertex) -> int:
-        return sum(not x.group and x.rec.status in ACTIVE for x in self.subtree(v))
 
     def _follow_status(self, v: Vertex, old: Node, new: Node) -> None:
         was, status = old.status, new.status
@@ -644,37 +419,32 @@ class Graph:
         for name, units in capacities.items():
             self.pools.set_capacity(name, units)
         for rec in nodes.values():
-            chain = []
-            todo: Node | None = rec
-            while todo is not None and todo.id not in self.vertices:
-                chain.append(todo)
-                if todo.parent is None:
-                    break
-                parent = nodes.get(todo.parent)
-                if parent is None:
-                    raise ValueError(f"node {todo.id} names parent {todo.parent}, which is not there")
-                if len(chain) > len(nodes):
-                    raise ValueError(f"node {todo.id} is its own ancestor")
-                todo = parent
-            for r in reversed(chain):
-                self._enter(Vertex(r, number_of(r.id)), replace(r, deps=()) if r.deps else r)
-        for rec in nodes.values():
-            v = self.vertices[rec.id]
+            if rec.parent is None or rec.parent in self.vertices:
+                if rec.id not in self.vertices:
+                    self._stand(Vertex(rec, number_of(rec.id)), rec)
+            else:
+                for r in _parents_first(rec, nodes, self.vertices):
+                    self._stand(Vertex(r, number_of(r.id)), r)
+        for v in self.vertices.values():
+            rec = v.rec
             if rec.deps:
-                v.rec = rec
-                self._link_deps(v, rec)
-            if rec.status in TERMINAL and v.parent is None:
-                heappush(self.finished, (not rec.archived, rec.finished_at or 0.0, v.num, v))
-            if v.unmet and rec.status in OWN_OVER:
-                self.untidy = True
-            if self.is_live(v):
+                self._link(v, rec)
+                if v.unmet and rec.status in OWN_OVER:
+                    self.untidy = True
+            if rec.status in TERMINAL:
+                if v.parent is None:
+                    heappush(self.finished, (not rec.archived, rec.finished_at or 0.0, v.num, v))
+            elif self.is_live(v):
                 lease_s = rec.lease or self.default_lease_s
                 self.set_lease(v, Lease(now + lease_s, lease_s, now, rec.bound))
-            if v.group and rec.status not in TERMINAL:
+            else:
                 self._touched.append(v)
         self.next_number = max(next_number, max((v.num for v in self.vertices.values()), default=0) + 1)
         self.settle()
         self._log.clear()
+        # Now, and not with the first claim: nobody waits for a single answer yet.
+        self.levels.settle_all(self.vertices.values())
+        self.lines.refresh()
 
     # -------------------------------------------------------------------------------------------------- questions
 
@@ -712,3 +482,20 @@ def _one_step_each(log: list[Step]) -> list[Step]:
             step = (v, old, before if belongs else lease, all_derived and derived)
         steps[v] = step
     return list(steps.values())
+
+
+def _parents_first(rec: Node, nodes: dict[str, Node], there: dict[str, Vertex]) -> list[Node]:
+    """`rec`, and before it those of its ancestors that are not `there` yet."""
+    chain: list[Node] = []
+    todo: Node | None = rec
+    while todo is not None and todo.id not in there:
+        chain.append(todo)
+        if todo.parent is None:
+            break
+        parent = nodes.get(todo.parent)
+        if parent is None:
+            raise ValueError(f"node {todo.id} names parent {todo.parent}, which is not there")
+        if len(chain) > len(nodes):
+            raise ValueError(f"node {todo.id} is its own ancestor")
+        todo = parent
+    return chain[::-1]

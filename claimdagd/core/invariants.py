@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from claimdagd.core.graph import ACTIVE, OWN_OVER
+from claimdagd.core.graph import OWN_OVER
+from claimdagd.core.structure import ACTIVE
 from claimdagd.model import LIVE, TERMINAL, Status
 
 if TYPE_CHECKING:

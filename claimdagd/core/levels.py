@@ -12,13 +12,21 @@ each node is met once. Must not decide readiness.
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from claimdagd.core.vertex import EDGE_OWN, Vertex
 from claimdagd.model import TERMINAL, Status
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _OWN_OVER = frozenset({Status.COMPLETING, *TERMINAL})
 _FULL = 1
 _UP = 2
+
+
+def _newest_first(v: Vertex) -> int:
+    return -v.num
 
 
 class Levels:
@@ -95,6 +103,17 @@ class Levels:
                     return
             if v.rec.status not in TERMINAL:
                 self._follow(v, how)
+
+    def settle_all(self, vertices: Iterable[Vertex]) -> None:
+        """As if everything about all of `vertices` were new: each is met once, and again only where an edge runs along
+        the numbers.
+        """
+        order = sorted([v for v in vertices if v.rec.status not in TERMINAL], key=_newest_first)
+        due = self.due
+        due.update(dict.fromkeys(order, _FULL))
+        for v in order:
+            self._follow(v, due.pop(v))
+        self.settle()
 
     def _follow(self, v: Vertex, how: int) -> None:
         if how & _FULL:

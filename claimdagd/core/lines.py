@@ -83,17 +83,20 @@ class Lines:
         levels = self._levels
         if levels.due:
             levels.settle()
-        moved = self._moved
-        while moved:
-            v = moved.popitem()[0]
-            key: Entry = (-v.prio_start, -v.tail_start, v.num, v)
-            entry = v.entry
-            role = v.rec.role
-            if entry is not None:
-                if entry == key:
-                    continue
-                self._take_out(v, entry, role)
-            self._insert(v, key, role)
+        if self._moved:
+            # In the order in which they came, which mostly is that of their numbers: what is pushed on a heap in the
+            # order of that heap stays where it is put.
+            moved = list(self._moved)
+            self._moved.clear()
+            for v in moved:
+                key: Entry = (-v.prio_start, -v.tail_start, v.num, v)
+                entry = v.entry
+                role = v.rec.role
+                if entry is not None:
+                    if entry == key:
+                        continue
+                    self._take_out(v, entry, role)
+                self._insert(v, key, role)
         pools = self._graph.pools
         if pools.starving or pools.kept:
             pools.review()

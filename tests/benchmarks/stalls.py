@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from claimdagd.command import spare_the_collector, tame_the_collector
 from claimdagd.core.graph import Graph
 from claimdagd.core.verbs import perform
 from claimdagd.model import Dep, Kind
@@ -113,7 +114,11 @@ def longest_steps(count: int) -> dict[str, Step]:
             line = msgspec.json.encode(request)
             return timed(lambda: service.receive(session, [line]))
 
-        submits = [ask(submit) for submit in batches("layered", count, TAG)]
+        tame_the_collector()
+        submits = []
+        for submit in batches("layered", count, TAG):
+            submits.append(ask(submit))
+            spare_the_collector()  # as the daemon does twice a second
         found["submit of 4,000 nodes"] = (max(submits), f"the longest; the median is {median(submits):.0f}")
         found["first claim_next after these"] = (ask(ClaimNext(actor="w")), "depths follow the submits")
         ask(Release(id=next(iter(graph.by_assignee.values())).rec.id, actor="w"))
@@ -122,7 +127,9 @@ def longest_steps(count: int) -> dict[str, Step]:
         link = Link(before=f"{TAG}-{count // 4}", after=f"{TAG}-{3 * count // 4}")
         found["link"] = (ask(link), "right through the middle")
         found["list"] = (ask(List()), "all unfinished nodes, in one answer")
+        gc.unfreeze()
         found["full collection"] = (timed(gc.collect), "if nothing were frozen")
+        gc.freeze()
         laps = snapshot_steps(service)
         found["snapshot, first step"] = (laps[0], "takes down what the nodes are at that moment")
         found["snapshot, longest slice"] = (max(laps[1:-1]), f"of {len(laps)} steps, {sum(laps):.0f} ms in all")
@@ -146,9 +153,11 @@ def snapshot_steps(service: Service) -> list[float]:
 
 def longest_cascades(count: int) -> dict[str, Step]:
     """Requests that change as many nodes as there are."""
+    tame_the_collector()
     graph = Graph(TAG, max_nodes=count + BATCH)
     for submit in batches("star", count, TAG):
         perform(graph, submit, 0.0, 0.0)
+    spare_the_collector()
     v = perform(graph, ClaimNext(actor="w"), 0.0, 0.0)[0].v
     assert v is not None
     star = timed(lambda: perform(graph, Complete(id=v.rec.id), 0.0, 0.0))
@@ -158,6 +167,7 @@ def longest_cascades(count: int) -> dict[str, Step]:
     for start in range(1, count, BATCH):
         nodes = (SubmitNode(parent=f"{TAG}-1"),) * min(BATCH, count - start)
         perform(graph, Submit(nodes=nodes, returns=()), 0.0, 0.0)
+    spare_the_collector()
     cancel = timed(lambda: perform(graph, Cancel(id=f"{TAG}-1"), 0.0, 0.0))
     return {
         "complete of a star's centre": (star, "every other node becomes ready"),
