@@ -51,7 +51,8 @@ class Leases:
 
     def bind(self, session: Session, v: Vertex) -> bool:
         """`v` is held by `session`'s connection; whether something may be due earlier by that."""
-        session.held[v] = None
+        # What it was last told stays: should this be taken back, it was told of the lease that stands again.
+        session.held.setdefault(v)
         session.handed.append(v)
         lease = v.lease
         assert lease is not None

@@ -355,3 +355,25 @@ def test_create_never_prunes_what_it_creates() -> None:
     peer.ask(upsert(), failed, upsert(kind="goal"), upsert(deps=[{"on": f"{TAG}-1", "when": "after_any"}]))
     assert codes(peer.ask(upsert(parent=f"{TAG}-2", deps=[{"on": f"{TAG}-1"}]))) == ["full"]
     invariants.check(daemon.graph)
+
+
+def test_expiring_is_told_once_though_a_new_claim_was_taken_back() -> None:
+    """The holder's own next request got the node when its lease ended, which could not be written."""
+    daemon = Daemon()
+    holder, boss = daemon.peer(), daemon.peer()
+    waits = claim_next("w", bound=True, lease=10.0, wait=1000.0)
+    holder.ask(waits, waits)
+    boss.ask(upsert())
+    assert [claim["ok"]["gen"] for claim in holder.look()] == [2]
+    daemon.later(9.0)
+    assert [told["event"]["op"] for told in holder.look()] == ["expiring"]
+    daemon.fill()
+    daemon.later(2.0)
+    daemon.later(9.0)
+    assert holder.look() == []
+    daemon.heal()
+    daemon.later(2.0)
+    lost, claim = holder.look()
+    assert (lost["event"]["op"], claim["ok"]["gen"]) == ("lost", 4)
+    daemon.later(9.0)
+    assert [told["event"]["gen"] for told in holder.look()] == [4]
