@@ -443,7 +443,7 @@ class Graph(Structure):
         self.settle()
         self._log.clear()
         # Now, and not with the first claim: nobody waits for a single answer yet.
-        self.levels.settle_all(self.vertices.values())
+        self.levels.build(self.vertices.values())
         self.lines.refresh()
 
     # -------------------------------------------------------------------------------------------------- questions

@@ -25,10 +25,6 @@ _FULL = 1
 _UP = 2
 
 
-def _newest_first(v: Vertex) -> int:
-    return -v.num
-
-
 class Levels:
     """Keeps depth and effective priority of unfinished nodes; `settle` brings them up to date."""
 
@@ -104,15 +100,32 @@ class Levels:
             if v.rec.status not in TERMINAL:
                 self._follow(v, how)
 
-    def settle_all(self, vertices: Iterable[Vertex]) -> None:
-        """As if everything about all of `vertices` were new: each is met once, and again only where an edge runs along
-        the numbers.
+    def build(self, vertices: Iterable[Vertex]) -> None:
+        """The levels of a graph whose `vertices` have none yet.
+
+        Each node lifts what it waits on, the newest first: so where nodes name older ones, all that a node is lifted by
+        comes before its turn. A parent has two: before its children, who wait for its end, and after them, who lift its
+        start. What is lifted after its turn is followed as any change is, or where that is much, computed in order.
         """
-        order = sorted([v for v in vertices if v.rec.status not in TERMINAL], key=_newest_first)
-        due = self.due
-        due.update(dict.fromkeys(order, _FULL))
-        for v in order:
-            self._follow(v, due.pop(v))
+        self._heap = []
+        self.due = due = {v: _UP for v in vertices if v.rec.status not in TERMINAL}
+        count = len(due)
+        stack = [v for v in due if v.parent not in due]
+        opened: set[Vertex] = set()
+        while stack:
+            v = stack.pop()
+            alone = self._own_cost(v)
+            if alone > v.tail_start:
+                v.tail_start = alone
+            if v.children and v not in opened:
+                opened.add(v)
+                self._raise(v)
+                stack.append(v)
+                stack.extend([c for c in v.children if c in due])
+            else:
+                self._follow(v, due.pop(v))
+        if len(due) > count // 8:
+            self._all()
         self.settle()
 
     def _follow(self, v: Vertex, how: int) -> None:
