@@ -8,7 +8,7 @@ import msgspec
 
 from claimdagd.core.edit import find
 from claimdagd.core.graph import READY
-from claimdagd.model import TERMINAL, Status
+from claimdagd.model import TERMINAL, Dep, Status
 from claimdagd.wire import Holder, List, ResourceView
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _OVER = b',"depth":0.0,"quiet":%b,"waiting_on":%b}' % (_NOT_HELD, _NOTHING_WAITE
 
 def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
     """What keeps open work back: unmet deps, its own and those of groups above it, and missing resources."""
-    deps: list[dict[str, str]] = []
+    deps: list[Dep] = []
     resources: list[dict[str, Any]] = []
     status = v.rec.status
     if status is READY and not v.group:
@@ -32,12 +32,15 @@ def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
                 {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender}
                 for g, free in graph.pools.missing(v)
             ]
-    elif status in (Status.TODO, Status.BLOCKED):
+    elif status is Status.TODO or status is Status.BLOCKED:
         x: Vertex | None = v
         while x is not None:
-            for d, t in zip(x.rec.deps, x.dep_on, strict=True):
-                if t is not None and t.dependents is not None and not graph.meets(t.rec, t.dependents[x]):
-                    deps.append({"on": d.on, "when": d.when})
+            if x.unmet == len(x.rec.deps):
+                deps += x.rec.deps
+            elif x.unmet:
+                for d, t in zip(x.rec.deps, x.dep_on, strict=True):
+                    if t is not None and t.dependents is not None and not graph.meets(t.rec, t.dependents[x]):
+                        deps.append(d)
             x = x.gate
     return {"deps": deps, "resources": resources}
 
