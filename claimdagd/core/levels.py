@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _OWN_OVER = frozenset({Status.COMPLETING, *TERMINAL})
+_READY = Status.READY
 _FULL = 1
 _UP = 2
 
@@ -75,28 +76,27 @@ class Levels:
     def settle(self, budget: int | None = None) -> None:
         """Bring the levels up to date, or a part of them where `budget` (nodes) runs out first."""
         heap, due = self._heap, self.due
-        met = 0
-        expected = 64 + 16 * len(heap)
+        met = again = before = 0
         seen: set[Vertex] = set()
-        again = 0
         while heap:
-            if budget is not None and met >= budget:
+            if met == budget:
                 return
-            v = heappop(heap)[1]
+            number, v = heappop(heap)
             how = due.pop(v, None)
             if how is None:
                 continue
             met += 1
-            if met > expected:
-                # Right for a change at the end of one long chain. Where the same nodes keep coming back, the numbers
-                # run along the edges instead of against them: then the whole is computed once, in order.
+            # Against the numbers each node is met once. It takes one newer than the node before to bring any back, and
+            # where the same keep coming back, the whole is computed once, in order.
+            if again or number < before:
                 if v in seen:
                     again += 1
+                    if again > 1000 + len(seen):
+                        due[v] = how
+                        self._all()
+                        return
                 seen.add(v)
-                if again > 1000 + len(seen):
-                    due[v] = how
-                    self._all()
-                    return
+            before = number
             if v.rec.status not in TERMINAL:
                 self._follow(v, how)
 
@@ -105,11 +105,10 @@ class Levels:
 
         Each node lifts what it waits on, the newest first: so where nodes name older ones, all that a node is lifted by
         comes before its turn. A parent has two: before its children, who wait for its end, and after them, who lift its
-        start. What is lifted after its turn is followed as any change is, or where that is much, computed in order.
+        start. What is lifted after its turn is followed as any change is.
         """
         self._heap = []
         self.due = due = {v: _UP for v in vertices if v.rec.status not in TERMINAL}
-        count = len(due)
         stack = [v for v in due if v.parent not in due]
         opened: set[Vertex] = set()
         while stack:
@@ -124,8 +123,6 @@ class Levels:
                 stack.extend([c for c in v.children if c in due])
             else:
                 self._follow(v, due.pop(v))
-        if len(due) > count // 8:
-            self._all()
         self.settle()
 
     def _follow(self, v: Vertex, how: int) -> None:
@@ -148,8 +145,6 @@ class Levels:
             if fell_end or fell_start:
                 self._fall(v, *was)
         self._raise(v)
-        if v.rec.status is Status.READY and not v.group:
-            self.moved[v] = None
 
     def _fall(self, v: Vertex, end: float, end_p: float, start: float, start_p: float) -> None:
         """What stood no higher than `v` did, but higher than it does now, may have stood on it.
@@ -171,18 +166,23 @@ class Levels:
             self._enqueue(g, _FULL)
 
     def _raise(self, v: Vertex) -> None:
-        """What waits for something as deep as `v` is now lies at least as deep."""
-        end, end_p = v.tail_end, v.prio_end
-        for c in v.children or ():
-            if (end > c.tail_end or end_p > c.prio_end) and c.rec.status not in TERMINAL:
-                self._lift_end(c, end, end_p)
-        if v.rec.status in _OWN_OVER:
+        """What waits for something as deep as `v` is now lies at least as deep; and `v` has its place by its level."""
+        status = v.rec.status
+        if status is _READY and not v.group:
+            self.moved[v] = None
+        if v.children:
+            end, end_p = v.tail_end, v.prio_end
+            for c in v.children:
+                if (end > c.tail_end or end_p > c.prio_end) and c.rec.status not in TERMINAL:
+                    self._lift_end(c, end, end_p)
+        if status in _OWN_OVER:
             return
         start, start_p = v.tail_start, v.prio_start
+        own = v.own_deps
         for t in v.dep_on:
             if t is None or t.rec.status in TERMINAL:
                 continue
-            if v.own_deps is not None and t in v.own_deps:
+            if own is not None and t in own:
                 waits = t.rec.status not in _OWN_OVER
                 if waits and (start + self._own_cost(t) > t.tail_start or start_p > t.prio_start):
                     self._enqueue(t, _FULL)
@@ -196,16 +196,16 @@ class Levels:
                 g.prio_start = start_p
             self._enqueue(g, _UP)
 
-    def _lift_end(self, t: Vertex, tail: float, prio: float) -> None:
+    def _lift_end(self, t: Vertex, tail: float, prio: int) -> None:
         if tail > t.tail_end:
             t.tail_end = tail
             lifted = tail + self._own_cost(t)
             if lifted > t.tail_start:
                 t.tail_start = lifted
         if prio > t.prio_end:
-            t.prio_end = prio  # type: ignore[assignment]
+            t.prio_end = prio
             if prio > t.prio_start:
-                t.prio_start = prio  # type: ignore[assignment]
+                t.prio_start = prio
         self._enqueue(t, _UP)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What a loaded graph is: the same as the one its records were taken from, levels and places in the queue included."""
+"""What a loaded graph is: as the one its records were taken from, levels and queue included; and levels follow soon."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from itertools import pairwise
 import pytest
 
 from claimdagd import wire
+from claimdagd.core import invariants, verbs
+from claimdagd.core.graph import Graph
 from claimdagd.core.levels import Levels
-from claimdagd.model import Status
-from tests.core.driver import Driver
+from claimdagd.core.vertex import Vertex
+from claimdagd.model import Dep, Node, Status
+from tests.core.driver import TAG, Driver
 
 COUNT = 300
 
@@ -94,27 +97,61 @@ def test_load_leaves_nothing_to_the_first_claim(driver: Driver, shape: Callable[
     assert all(v.entry is not None for v in graph.vertices.values() if v.rec.status is Status.READY and not v.group)
 
 
-@pytest.mark.parametrize("shape", [along, against, goals])
-def test_load_takes_each_node_up_few_times(
-    driver: Driver, shape: Callable[[Driver], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where every edge runs along the numbers, the work is in proportion to the nodes."""
-    nodes = shape(driver)
-    driver.shown(driver.graph.vertices[nodes[0]])
-    met = 0
+def waits(count: int, on: Callable[[int], int | None]) -> dict[str, Node]:
+    """Records of work of which node n waits on node on(n)."""
+    nodes = {}
+    for n in range(1, count + 1):
+        target = on(n)
+        deps = (Dep(f"{TAG}-{target}"),) if target is not None else ()
+        status = Status.TODO if deps else Status.READY
+        nodes[f"{TAG}-{n}"] = Node(id=f"{TAG}-{n}", deps=deps, status=status, cost=float(count + 1 - n))
+    return nodes
+
+
+@pytest.fixture
+def met(monkeypatch: pytest.MonkeyPatch) -> list[Vertex]:
+    """Each node whose level was taken up, as often as it was."""
+    found: list[Vertex] = []
     follow, compute = Levels._follow, Levels.compute
 
-    def counted_follow(self: Levels, *args: object) -> None:
-        nonlocal met
-        met += 1
-        follow(self, *args)  # type: ignore[arg-type]
+    def noted_follow(self: Levels, v: Vertex, how: int) -> None:
+        found.append(v)
+        follow(self, v, how)
 
-    def counted_compute(self: Levels, *args: object) -> tuple[float, int, float, int]:
-        nonlocal met
-        met += 1
-        return compute(self, *args)  # type: ignore[arg-type]
+    def noted_compute(self: Levels, v: Vertex) -> tuple[float, int, float, int]:
+        found.append(v)
+        return compute(self, v)
 
-    monkeypatch.setattr(Levels, "_follow", counted_follow)
-    monkeypatch.setattr(Levels, "compute", counted_compute)
-    driver.reloaded()
-    assert met <= 4 * len(nodes)
+    monkeypatch.setattr(Levels, "_follow", noted_follow)
+    monkeypatch.setattr(Levels, "compute", noted_compute)
+    return found
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_load_takes_each_node_up_few_times(step: int, met: list[Vertex]) -> None:
+    """The work is in proportion to the nodes, whichever way the numbers run along the edges."""
+    graph = Graph(TAG, max_nodes=5000)
+    graph.load(waits(5000, lambda n: n - step if 1 <= n - step <= 5000 else None), {}, 5001, 0.0)
+    assert len(met) <= 4 * 5000
+    invariants.check(graph)
+
+
+def test_levels_that_go_back_and_forth_are_computed_in_order(met: list[Vertex]) -> None:
+    """Each of the oldest lifts the newest, and with it the whole chain that the newest waits on: not 500 times."""
+    graph = Graph(TAG, max_nodes=5000)
+    graph.load(waits(5000, lambda n: 5000 if n <= 500 else n - 1 if n > 501 else None), {}, 5001, 0.0)
+    for n in range(1, 501):
+        verbs.perform(graph, wire.Upsert(id=f"{TAG}-{n}", cost=20_000.0 - n), 0.0, 0.0)
+    met.clear()
+    verbs.perform(graph, wire.ClaimNext(actor="worker"), 0.0, 0.0)
+    assert len(met) <= 5 * 5000
+    invariants.check(graph)
+
+
+def test_load_of_nodes_that_wait_in_a_circle_ends(met: list[Vertex]) -> None:
+    """No request makes one, but a file written by hand may: then nothing of it is ready, and the daemon answers."""
+    graph = Graph(TAG, max_nodes=5000)
+    graph.load(waits(5000, lambda n: n - 1 or 5000), {}, 5001, 0.0)
+    assert len(met) <= 8 * 5000
+    assert not graph.levels.due
+    assert not graph.ready_work()
