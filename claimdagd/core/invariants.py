@@ -133,13 +133,16 @@ def _check_queue(graph: Graph) -> None:
         place = v.entry
         assert place is not None, v
         assert place[:3] == (-v.prio_start, -v.tail_start, v.num), v
-        heap = lines.free[v.rec.role] if v.line is None else v.line.heaps[v.rec.role]
-        assert any(e is place for e in heap), v
+        queue = lines.free[v.rec.role] if v.line is None else v.line.queues[v.rec.role]
+        assert sum(e is place for e in queue) == 1, v
         needless = not v.rec.needs and v.needy is None
         assert (v.line is None) is needless, v
     for v in graph.vertices.values():
         if v not in ready:
             assert v.entry is None, v
+    for queue in (*lines.free.values(), *(q for line in lines.lines.values() for q in line.queues.values())):
+        standing = [e for e in queue if e[3].entry is e]
+        assert queue.first() == min(standing, default=None), "what is first is not"
     for line in lines.lines.values():
         assert line.count == sum(v.line is line for v in ready), line.key
         units, exempt = graph.pools.demand(line.needs, line.under)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
+from claimdagd.core.queue import Queue
 from claimdagd.core.vertex import Demand, Entry, Line, Vertex
 from claimdagd.model import Role
 
@@ -31,7 +32,7 @@ class Lines:
         self._levels = graph.levels
         self._moved = graph.levels.moved
         #: Entries of the free line, and fronts of the demands that are not set aside, by role.
-        self.free: dict[Role, list[Entry]] = {}
+        self.free: dict[Role, Queue] = {}
         self.fronts: dict[Role, list[Entry]] = {}
         self.lines: dict[Hashable, Line] = {}
         self.demands: dict[Hashable, Demand] = {}
@@ -62,20 +63,20 @@ class Lines:
         self.add(v)
 
     def _take_out(self, v: Vertex, entry: Entry, role: Role) -> None:
-        v.entry = None
         line = v.line
         if line is None:
+            v.entry = None
             self.free_count -= 1
             return
+        was_front = line.queues[role].first() is entry
+        v.entry = None
         v.line = None
         line.count -= 1
         line.demand.count -= 1
         if not line.count:
             self._drop(line)
             return
-        heap = line.heaps[role]
-        if heap[0] is entry:
-            heappop(heap)
+        if was_front:
             self._show_front(line, role)
 
     def refresh(self) -> None:
@@ -84,12 +85,12 @@ class Lines:
         if levels.due:
             levels.settle()
         if self._moved:
-            # In the order in which they came, which mostly is that of their numbers: what is pushed on a heap in the
-            # order of that heap stays where it is put.
-            moved = list(self._moved)
+            moved: list[Entry] = [(-v.prio_start, -v.tail_start, v.num, v) for v in self._moved]
             self._moved.clear()
-            for v in moved:
-                key: Entry = (-v.prio_start, -v.tail_start, v.num, v)
+            # In claim order, so that those who come together stand in one run of their queue.
+            moved.sort()
+            for key in moved:
+                v = key[3]
                 entry = v.entry
                 role = v.rec.role
                 if entry is not None:
@@ -106,24 +107,27 @@ class Lines:
         entry = v.entry
         assert entry is not None
         self._take_out(v, entry, v.rec.role)
-        self._insert(v, entry, v.rec.role)
+        # An entry of its own, for by the old one it would stand in two queues.
+        self._insert(v, (*entry[:3], v), v.rec.role)
 
     def _insert(self, v: Vertex, entry: Entry, role: Role) -> None:
         v.entry = entry
         needs = v.rec.needs
         if not needs and v.needy is None:
             self.free_count += 1
-            heap = self.free.get(role)
-            if heap is None:
-                heap = self.free[role] = []
-            heappush(heap, entry)
+            queue = self.free.get(role)
+            if queue is None:
+                queue = self.free[role] = Queue()
+            queue.push(entry)
             return
         line = v.line = self._line_of(v)
         line.count += 1
         line.demand.count += 1
-        heap = line.heaps.setdefault(role, [])
-        heappush(heap, entry)
-        if heap[0] is entry:
+        queue = line.queues.get(role)
+        if queue is None:
+            queue = line.queues[role] = Queue()
+        queue.push(entry)
+        if queue.first() is entry:
             self._show(line.demand, role, entry)
 
     def _line_of(self, v: Vertex) -> Line:
@@ -185,13 +189,13 @@ class Lines:
         self._part(line)
         self._join(line)
         self._offer_next(before, line)
-        for role in line.heaps:
+        for role in line.queues:
             self._show_front(line, role)
 
     def _offer_next(self, demand: Demand, line: Line) -> None:
         """`line` is no longer of `demand`: where it had the front, another has it now."""
         if demand.lines and demand.lacking is None:
-            for role in line.heaps:
+            for role in line.queues:
                 self._offer(demand, role)
 
     def _show(self, demand: Demand, role: Role, entry: Entry) -> None:
@@ -203,13 +207,9 @@ class Lines:
     def _show_front(self, line: Line, role: Role) -> None:
         """The front of `line` is another now, and so may be that of its demand."""
         demand = line.demand
-        heap = line.heaps[role]
-        while heap:
-            entry = heap[0]
-            if entry[3].entry is entry:
-                heappush(demand.fronts.setdefault(role, []), entry)
-                break
-            heappop(heap)
+        entry = line.queues[role].first()
+        if entry is not None:
+            heappush(demand.fronts.setdefault(role, []), entry)
         if demand.lacking is None:
             self._offer(demand, role)
 
@@ -272,15 +272,8 @@ class Lines:
 
     def _top(self, role: Role) -> Entry | None:
         """The first node of `role` that can run now."""
-        best = None
-        heap = self.free.get(role)
-        if heap:
-            while heap:
-                entry = heap[0]
-                if entry[3].entry is entry:
-                    best = entry
-                    break
-                heappop(heap)
+        queue = self.free.get(role)
+        best = queue.first() if queue is not None else None
         heap = self.fronts.get(role)
         if heap:
             pools = self._graph.pools

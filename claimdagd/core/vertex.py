@@ -15,6 +15,8 @@ from claimdagd.model import GROUPS, Node, Role
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from claimdagd.core.queue import Queue
+
 #: Place in the order of claims: minus effective priority, minus depth, number; the smallest is first.
 Entry: TypeAlias = "tuple[float, float, int, Vertex]"
 
@@ -42,7 +44,7 @@ class Lease(msgspec.Struct, frozen=True):
 class Line:
     """Ready nodes with the same needs under the same needy ancestor."""
 
-    __slots__ = ("above", "count", "demand", "heaps", "key", "needs", "starving", "under")
+    __slots__ = ("above", "count", "demand", "key", "needs", "queues", "starving", "under")
 
     def __init__(self, key: Hashable, needs: dict[str, int], under: Vertex | None, starving: int) -> None:
         self.key = key
@@ -50,7 +52,7 @@ class Line:
         self.under = under
         #: The number of the one node of this line, if it has starved; else 0.
         self.starving = starving
-        self.heaps: dict[Role, list[Entry]] = {}
+        self.queues: dict[Role, Queue] = {}
         self.count = 0
         self.demand: Demand
         #: The needy ancestors that know of it.

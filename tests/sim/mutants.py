@@ -239,8 +239,8 @@ MUTANTS = (
     Mutant(
         "depth before priority",
         LINES,
-        "key: Entry = (-v.prio_start, -v.tail_start, v.num, v)",
-        "key: Entry = (-v.prio_start, v.tail_start, v.num, v)",
+        "[(-v.prio_start, -v.tail_start, v.num, v) for v",
+        "[(-v.prio_start, v.tail_start, v.num, v) for v",
         "stateful",
     ),
     Mutant(
