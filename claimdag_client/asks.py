@@ -230,6 +230,28 @@ def complete(
     return _ask("complete", wire.Completed, id=id, status=status, summary=summary, error=error, actor=actor, gen=gen)
 
 
+def complete_and_next(
+    id: str,
+    *,
+    status: str | None = None,
+    summary: str | None = None,
+    error: str | None = None,
+    actor: str,
+    gen: int,
+    role: str | None = None,
+    slack: float | None = None,
+    strict: bool | None = None,
+    lease: float | None = None,
+    bound: bool = True,
+) -> Ask[wire.Completed]:
+    """End a node and claim the best that can run then, in one request."""
+    following = {"role": role, "slack": slack, "strict": strict, "lease": seconds(lease), "bound": bound}
+    given = {k: v for k, v in following.items() if v is not None}
+    return _ask(
+        "complete", wire.Completed, id=id, status=status, summary=summary, error=error, actor=actor, gen=gen, next=given
+    )
+
+
 def cancel(id: str, *, error: str | None = None, actor: str | None = None) -> Ask[tuple[str, ...]]:
     """End a whole subtree as cancelled, held nodes too; the ids, `id` first."""
     return _ask("cancel", wire.Ids, lambda ok: ok.ids, id=id, error=error, actor=actor)

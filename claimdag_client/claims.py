@@ -67,6 +67,40 @@ class Claim(Holding):
         self._ended = done
         return done
 
+    async def complete_and_next(
+        self,
+        status: str = "done",
+        *,
+        summary: str | None = None,
+        error: str | None = None,
+        role: str | None = None,
+        slack: float | None = None,
+        strict: bool | None = None,
+        lease: float | None = None,
+    ) -> Claim | None:
+        """End the node and take the best that can run then, in one round trip: the claim of that, or None.
+
+        Where there is none, `completed.code` says why: nothing_runnable or nothing_pending. The next claim is asked for
+        with this one's lease and binding unless `lease` says otherwise. `role`, `slack` and `strict` as for claim_next.
+        """
+        ask = asks.complete_and_next(
+            self.id,
+            status=status,
+            summary=summary,
+            error=error,
+            actor=self.actor,
+            gen=self.gen,
+            role=role,
+            slack=slack,
+            strict=strict,
+            lease=self._held.lease if lease is None else lease,
+            bound=self._held.bound,
+        )
+        done: wire.Completed
+        done, held = await self._tell(ask)
+        self._ended = done
+        return Claim(self._client, done.next, held) if done.next is not None and held is not None else None
+
     async def fail(self, error: str, *, summary: str | None = None) -> wire.Completed:
         """End the node as failed, which cancels what waits for it to be done."""
         return await self.complete("failed", summary=summary, error=error_text(error))
@@ -83,9 +117,12 @@ class Claim(Holding):
             callback()
 
     async def _speak(self, ask: asks.Ask[Any]) -> Any:
+        return (await self._tell(ask))[0]
+
+    async def _tell(self, ask: asks.Ask[Any]) -> tuple[Any, Held | None]:
         self._held.check()
         try:
-            return await self._client.ask(ask)
+            return await self._client._call(ask)
         except ClaimdagError as exc:
             if self._held.lost is not None:
                 raise ClaimLost(self.id, self.gen, self._held.lost) from exc

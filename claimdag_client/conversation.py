@@ -105,7 +105,7 @@ class Call(Generic[T]):
         self.internal = False
         self.abandoned = False
         self.settled = False
-        #: The claim that it was answered with, and the one that it ends.
+        #: The claim that it was answered with, its own or a complete's next, and the one that it ends.
         self.held: Held | None = None
         self.ends: Held | None = None
         self._result: Any = None
@@ -120,6 +120,11 @@ class Call(Generic[T]):
         if not self.settled:
             self._result, self._error, self.settled = result, error, True
             self.on_settled()
+
+
+def _claim_asked(ask: asks.Ask[Any]) -> dict[str, Any]:
+    """The fields of the claim that `ask` asks for: itself, or the `next` of a complete."""
+    return ask.fields if ask.op in CLAIMING else {"actor": ask.fields["actor"], **ask.fields["next"]}
 
 
 class Conversation:
@@ -332,11 +337,12 @@ class Conversation:
         call.settle(error=error)
 
     def _answered(self, call: Call[Any], reply: Any, now: float) -> None:
-        if call.ask.op in CLAIMING:
+        claimed: wire.Claimed | None = reply if call.ask.op in CLAIMING else getattr(reply, "next", None)
+        if claimed is not None:
             if call.sends > 1 and not call.abandoned:
-                self._confirm(call, reply, now)
+                self._confirm(call, reply, claimed, now)
                 return
-            self._granted(call, reply, now)
+            self._granted(call, claimed, now)
         elif call.ask.op in IDEMPOTENT:
             held = self.held.get((reply.id, reply.gen))
             if held is not None:
@@ -347,9 +353,9 @@ class Conversation:
         call.settle(call.ask.finish(reply))
 
     def _granted(self, call: Call[Any], claimed: wire.Claimed, now: float) -> None:
-        fields = call.ask.fields
+        asked = _claim_asked(call.ask)
         held = Held(
-            claimed.id, claimed.gen, actor=fields["actor"], lease=fields.get("lease"), bound=fields.get("bound", False)
+            claimed.id, claimed.gen, actor=asked["actor"], lease=asked.get("lease"), bound=asked.get("bound", False)
         )
         held.extend(claimed.expires_in, now)
         self.held[held.id, held.gen] = held
@@ -362,7 +368,7 @@ class Conversation:
         if self.connected:
             self._inside(asks.release(held.id, actor=held.actor, gen=held.gen), now, lambda call: None)
 
-    def _confirm(self, call: Call[Any], claimed: wire.Claimed, now: float) -> None:
+    def _confirm(self, call: Call[Any], reply: Any, claimed: wire.Claimed, now: float) -> None:
         """The answer may be that of the first asking, and the claim taken back since: renew it, or ask anew."""
 
         def confirmed(renewal: Call[Any]) -> None:
@@ -381,14 +387,16 @@ class Conversation:
                 call.sends = 1
             else:
                 call.sends = 1
-                self._answered(call, msgspec.structs.replace(claimed, expires_in=held.expires_in), now)
+                renewed = msgspec.structs.replace(claimed, expires_in=held.expires_in)
+                of_next = reply is not claimed
+                self._answered(call, msgspec.structs.replace(reply, next=renewed) if of_next else renewed, now)
 
-        fields = call.ask.fields
+        asked = _claim_asked(call.ask)
         ask = asks.renew(
             claimed.id,
-            actor=fields["actor"],
+            actor=asked["actor"],
             gen=claimed.gen,
-            lease=fields.get("lease"),
-            bound=True if fields.get("bound") else None,
+            lease=asked.get("lease"),
+            bound=True if asked.get("bound") else None,
         )
         self._inside(ask, now, confirmed)

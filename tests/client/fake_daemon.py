@@ -314,7 +314,13 @@ class FakeDaemon:
         self.bound.pop(node["id"], None)
         self._wrote("complete", node)
         self._wake()
-        return {"node": dict(node), "ready": [], "next": None, "code": None}
+        following, code = None, None
+        if "next" in request:
+            try:
+                following = self.do_claim_next(session, {"actor": request["actor"], **request["next"]})
+            except Refusal as refusal:
+                code = refusal.error["code"]
+        return {"node": dict(node), "ready": [], "next": following, "code": code}
 
     def do_watch(self, session: Session, request: dict[str, Any]) -> dict[str, Any] | None:
         first = request.get("from", len(self.ledger) + 1)

@@ -206,6 +206,26 @@ async def test_claim_ended_by_hand_is_left_as_it_was_ended(fake: Any) -> None:
     assert len(fake.nodes[ids[0]]["error"].encode()) <= 1024
 
 
+@pytest.mark.parametrize("cut", ["", "cut_before", "cut_after"])
+async def test_complete_and_next_goes_from_node_to_node(fake: Any, cut: str) -> None:
+    """One round trip a node, also where the connection ends in between; in the end the reason that there is no next."""
+    ids = [fake.add() for _ in range(3)]
+    seen = []
+    async with connect(fake.path) as dag:
+        claim = await dag.claim_next("a", lease=60.0)
+        while claim is not None:
+            async with claim:
+                seen.append((claim.id, claim.expires_in > 50.0))
+                if cut and len(seen) == 2:
+                    getattr(fake, cut).append("complete")
+                following = await claim.complete_and_next()
+            last, claim = claim, following
+    assert seen == [(id, True) for id in ids]
+    assert [fake.nodes[id]["status"] for id in ids] == ["done"] * 3
+    assert last.completed.code == "nothing_pending"
+    assert (fake.count("claim_next"), fake.count("complete")) == (1, 3)
+
+
 async def test_claim_lost_cancels_the_body_at_once_and_raises(fake: Any) -> None:
     """The body ends within the event's arrival, whatever it awaited."""
     id = fake.add()

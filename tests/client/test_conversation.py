@@ -56,6 +56,10 @@ class Table:
         self.answer(request, id="t3st-1", gen=gen, expires_in=lease, node={**NODE, "gen": gen})
 
 
+def next_claim(gen: int) -> dict[str, Any]:
+    return {"id": "t3st-2", "gen": gen, "expires_in": 12.0, "node": {**NODE, "id": "t3st-2", "gen": gen}}
+
+
 def test_claim_is_renewed_after_a_third_of_its_lease_and_then_of_what_was_given() -> None:
     """Never before, and never twice at once."""
     table = Table()
@@ -171,6 +175,55 @@ def test_answer_to_a_repeated_claim_is_believed_after_a_renewal() -> None:
     table.grant(anew, gen=7)
     assert call.result().gen == 7
     assert [*table.talk.held] == [("t3st-1", 7)]
+
+
+def test_next_of_a_complete_is_held_and_its_own_claim_no_more() -> None:
+    """Under the lease and the binding that were asked for; renewed like any other."""
+    table = Table()
+    table.claim()
+    call = table.ask(asks.complete_and_next("t3st-1", actor="a", gen=2, lease=12.0))
+    [request] = table.sent()
+    assert request["next"] == {"lease": 12.0, "bound": True}
+    table.answer(request, node={**NODE, "status": "done"}, ready=[], next=next_claim(gen=5))
+    assert call.held is not None
+    assert (call.held.gen, call.held.actor, call.held.lease, call.held.bound) == (5, "a", 12.0, True)
+    assert [*table.talk.held] == [("t3st-2", 5)]
+    table.now += 5.0
+    table.talk.tick(table.now)
+    [renewal] = table.sent()
+    assert (renewal["op"], renewal["id"], renewal["gen"]) == ("renew", "t3st-2", 5)
+
+
+def test_next_of_a_repeated_complete_is_believed_after_a_renewal() -> None:
+    """It may be the first asking's, with the claim long gone: then the complete is said once more for another next."""
+    table = Table()
+    table.claim()
+    call = table.ask(asks.complete_and_next("t3st-1", actor="a", gen=2))
+    table.reconnect()
+    [again] = table.sent()
+    table.answer(again, node={**NODE, "status": "done"}, ready=["t3st-9"], next=next_claim(gen=5))
+    assert not call.settled
+    [renewal] = table.sent()
+    assert (renewal["op"], renewal["id"], renewal["gen"], renewal["bound"]) == ("renew", "t3st-2", 5, True)
+    table.refuse(renewal, "gen_mismatch")
+    [anew] = table.sent()
+    assert anew["once"] != again["once"]
+    table.answer(anew, node={**NODE, "status": "done"}, ready=["t3st-9"], next=None, code="nothing_pending")
+    assert (call.result().next, call.result().code, call.result().ready) == (None, "nothing_pending", ("t3st-9",))
+    assert not table.talk.held
+
+
+def test_abandoned_complete_hands_back_the_next_that_it_brings() -> None:
+    """The node that was completed stays so; the one that nobody waits for goes to others."""
+    table = Table()
+    table.claim()
+    call = table.ask(asks.complete_and_next("t3st-1", actor="a", gen=2))
+    [request] = table.sent()
+    table.talk.abandon(call, table.now)
+    table.answer(request, node={**NODE, "status": "done"}, ready=[], next=next_claim(gen=5))
+    [release] = table.sent()
+    assert (release["op"], release["id"], release["gen"]) == ("release", "t3st-2", 5)
+    assert not table.talk.held
 
 
 def test_abandoned_claim_is_handed_back_when_it_comes() -> None:

@@ -75,6 +75,21 @@ def test_claim_body_ends_the_node_by_how_it_ends(fake: Any) -> None:
     assert fake.nodes[ids[1]]["error"] == "ValueError: no good"
 
 
+def test_complete_and_next_goes_from_node_to_node(fake: Any) -> None:
+    """A failure too, and the next claim is renewed and bound as the one before it."""
+    ids = [fake.add() for _ in range(2)]
+    with connect(fake.path) as dag:
+        first = dag.claim_next("a", lease=60.0)
+        second = first.complete_and_next("failed", error="no good")
+        assert second is not None
+        assert (first.ended, second.id, second.gen) == (True, ids[1], 2)
+        assert second.expires_in > 50.0
+        assert second.complete_and_next() is None
+        assert second.completed is not None
+        assert second.completed.code == "nothing_pending"
+    assert [fake.nodes[id]["status"] for id in ids] == ["failed", "done"]
+
+
 def test_claim_is_renewed_by_the_thread(fake: Any) -> None:
     """While the body does something else."""
     id = fake.add()
