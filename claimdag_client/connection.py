@@ -282,7 +282,7 @@ def _open(path: str, deadline: float, client: str | None) -> Connection:
     try:
         sock.settimeout(max(0.001, deadline - time.monotonic()))
         sock.connect(path)
-        _refuse_a_strangers_daemon(sock, path)
+        refuse_a_strangers_daemon(sock, path)
         connection = Connection(sock, path)
         if client is not None:
             _say_hello(connection, client)
@@ -308,15 +308,16 @@ def _say_hello(connection: Connection, client: str) -> None:
         theirs = exc.details.get("protocol")
         if exc.code != "bad_request" or not isinstance(theirs, int):
             raise
-        raise _mismatch(theirs, exc.details.get("version")) from None
+        raise mismatch_of(theirs, exc.details.get("version")) from None
     except Unreachable as exc:
         raise ConnectionResetError(errno.ECONNRESET, exc.message) from None
     theirs = connection.hello.get("protocol")
     if theirs != PROTOCOL:
-        raise _mismatch(theirs, connection.hello.get("version"))
+        raise mismatch_of(theirs, connection.hello.get("version"))
 
 
-def _mismatch(theirs: object, version: object) -> Mismatch:
+def mismatch_of(theirs: object, version: object) -> Mismatch:
+    """The daemon, of `version`, speaks protocol `theirs`: which of the two is to be changed, and how."""
     which = f"claimdagd {version} speaks" if version else "the daemon speaks"
     newer = isinstance(theirs, int) and theirs > PROTOCOL
     return Mismatch(
@@ -329,7 +330,7 @@ def _mismatch(theirs: object, version: object) -> Mismatch:
     )
 
 
-def _refuse_a_strangers_daemon(sock: _socket.socket, path: str) -> None:
+def refuse_a_strangers_daemon(sock: _socket.socket, path: str) -> None:
     """A socket in a place that others can write, as /tmp is, may be anybody's: the listener must be this user's."""
     if not hasattr(_socket, "SO_PEERCRED"):
         return

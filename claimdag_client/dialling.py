@@ -34,7 +34,7 @@ async def dial(path: str, name: str) -> Dialled:
     try:
         with anyio.fail_after(HELLO_S):
             stream = await anyio.connect_unix(path)
-            connection._refuse_a_strangers_daemon(stream.extra(anyio.abc.SocketAttribute.raw_socket), path)
+            connection.refuse_a_strangers_daemon(stream.extra(anyio.abc.SocketAttribute.raw_socket), path)
             dialled = await _say_hello(stream, path, name)
             stream = None
             return dialled
@@ -67,9 +67,9 @@ async def _say_hello(stream: anyio.abc.ByteStream, path: str, name: str) -> Dial
         if error.code == "shutting_down":
             raise Unreachable(f"the daemon at {path} is leaving", remedy="ask again")
         if isinstance(theirs, int):
-            raise connection._mismatch(theirs, error.details.get("version"))
+            raise connection.mismatch_of(theirs, error.details.get("version"))
         raise error
     hello = msgspec.json.decode(message.ok, type=wire.HelloOk)
     if hello.protocol != connection.PROTOCOL:
-        raise connection._mismatch(hello.protocol, hello.version)
+        raise connection.mismatch_of(hello.protocol, hello.version)
     return Dialled(stream, hello, lines, got[1:])

@@ -106,7 +106,7 @@ def create(graph: Graph, r: Upsert) -> Vertex:
     if v.rec.needs:
         check_needs(graph, "upsert", v)
     # Before it is judged: what that ends was live work when room was looked for, and is still to be seen.
-    prune.make_room(graph, "upsert", {v})
+    prune.make_room(graph, "upsert")
     judge(graph, [v])
     return v
 

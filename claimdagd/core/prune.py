@@ -10,16 +10,14 @@ from claimdagd.model import TERMINAL
 from claimdagd.wire import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from claimdagd.core.graph import Graph
     from claimdagd.core.vertex import Vertex
 
 
-def make_room(graph: Graph, verb: str, new: Container[Vertex]) -> None:
+def make_room(graph: Graph, verb: str) -> None:
     """Prune until the graph is within its cap; refused with `full` where nothing more may go.
 
-    `new` are the nodes that need the room: they stay.
+    The nodes that need the room are live work still, and so are those above them: they stay.
     """
     heap = graph.finished
     kept: list[tuple[bool, float, int, Vertex]] = []
@@ -37,7 +35,7 @@ def make_room(graph: Graph, verb: str, new: Container[Vertex]) -> None:
             if not _is_current(graph, entry):
                 continue
             tree = graph.subtree(v)
-            if any(x in new or _is_hung_on(x) for x in tree):
+            if any(map(_is_hung_on, tree)):
                 kept.append(entry)
                 continue
             kept.append(entry)  # for the case that this mutation is undone; dropped when met again

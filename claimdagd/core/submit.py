@@ -84,7 +84,7 @@ def submit(graph: Graph, r: Submit) -> list[str]:
         more = f" (and {len(faults) - 1} more faults)" if len(faults) > 1 else ""
         detail: dict[str, Any] = {"faults": faults}
         raise Refusal(code, f"{faults[0]['message']}{more}", **detail)
-    prune.make_room(graph, verb, set(made))
+    prune.make_room(graph, verb)
     judge(graph, made)
     return (
         [id_of[ref] for ref in r.returns]

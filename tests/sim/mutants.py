@@ -118,8 +118,8 @@ MUTANTS = (
     Mutant(
         "prunes what others wait on",
         PRUNE,
-        "any(x in new or _is_hung_on(x) for x in tree)",
-        "any(x in new for x in tree)",
+        "if any(map(_is_hung_on, tree)):",
+        "if False:",
     ),
     # Leases.
     Mutant(
