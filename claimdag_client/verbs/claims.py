@@ -307,7 +307,8 @@ VERBS = {
         _complete_options,
         about=(
             "End a node, held or not. Prints its status and what that made ready; with --next also id=ID gen=N of "
-            "the next one, or exits with 3 or 4 when there is none."
+            "the next one, or exits with 3 or 4 when there is none. A failure cancels what waits for it to be done: "
+            "`claimdag log --limit 1` names that."
         ),
         examples=[
             "claimdag complete 7q2f-1 --actor alice --gen 2",

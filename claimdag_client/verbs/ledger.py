@@ -34,6 +34,9 @@ def entry_lines(entry: Mapping[str, Any], paint: Paint) -> list[str]:
         lines.append(f"        {clean(name)}: {clean(units)} {'unit' if units == 1 else 'units'}")
     if entry.get("gone"):
         lines.append(f"        pruned: {some(entry['gone'], 8)}")
+    if not any(entry.get(part) for part in ("nodes", "flips", "capacity", "gone")):
+        # It is there for its token alone: asked again, it is answered the same.
+        lines[0] += "  nothing changed"
     return lines
 
 

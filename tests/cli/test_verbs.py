@@ -248,6 +248,13 @@ def test_log_tells_each_change(cli: Cli, daemon: FakeDaemon) -> None:
     assert cli("log", "--json").json[0] == entry
 
 
+def test_log_says_where_nothing_changed(cli: Cli, daemon: FakeDaemon) -> None:
+    """An entry that is there for its token alone."""
+    bare = {"seq": 3, "at": 1.0e9, "op": "reclaim", "actor": None, "flips": {}, "gone": [], "nodes": [], "once": "t"}
+    daemon.answers["log"] = {"entries": [bare]}
+    assert cli("log").out.rstrip().endswith("reclaim  nothing changed")
+
+
 def test_status_shows_everything_on_one_screen(cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who holds what and for how long quiet, what is ready, what waits on what, resources, deadlocks."""
     held = view(1, status="running", assignee="bob", quiet=90.0, expires_in=810.0, summary="the parser")
