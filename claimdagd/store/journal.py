@@ -102,6 +102,8 @@ class Journal:
         self.flushed = 0
         # Moves when what was copied out of this file, or the file itself, is no longer what it was.
         self._epoch = 0
+        # Moves when entries are dropped: the number of one that was on its way to the disk may be another's by then.
+        self._undone = 0
         # A flush runs in a thread: the descriptor that it uses is closed only when it is through.
         self._lock = Lock()
         self._flushing = 0
@@ -216,7 +218,9 @@ class Journal:
         """
         if not self.base <= seq <= self.seq:
             raise ValueError(f"entry {seq} is not in the journal, which holds {self.base + 1} to {self.seq}")
-        del self._layout.ends[seq - self.base :]
+        with self._lock:
+            del self._layout.ends[seq - self.base :]
+            self._undone += 1
         self._epoch += 1
         self.broken = True
         self.repair()
@@ -227,7 +231,7 @@ class Journal:
         After a StorageError the entries after `flushed` may or may not be on disk: undo them.
         """
         with self._lock:
-            fd, target = self._fd, self.seq
+            fd, target, undone = self._fd, self.seq, self._undone
             self._flushing += 1
         try:
             self._files.fsync(fd)
@@ -237,11 +241,17 @@ class Journal:
             if self.flushed < target:
                 raise StorageError.of(self.path, exc) from exc
         else:
-            self.flushed = max(self.flushed, target)
+            self._flushed_to(target, undone)
         finally:
             with self._lock:
                 self._flushing -= 1
             self._close_retired()
+
+    def _flushed_to(self, seq: int, undone: int) -> None:
+        """Entry `seq` is on disk, as it was when so many roll-backs had been; if there was one since, who knows."""
+        with self._lock:
+            if self._undone == undone:
+                self.flushed = max(self.flushed, seq)
 
     def _sync_names(self) -> None:
         """Until the directory is flushed too, a new journal may be gone with its entries after a power cut."""
@@ -300,9 +310,9 @@ class Journal:
                 self._retired.append(self._fd)
             self._fd = fd
         if self._durable:
-            seq = self.seq
+            seq, undone = self.seq, self._undone
             yield from blocking(self._sync_names)
-            self.flushed = max(self.flushed, seq)
+            self._flushed_to(seq, undone)
         yield from blocking(self._close_retired)
 
     def _copy(self, fd: int, start: int, end: int) -> int:

@@ -276,6 +276,55 @@ def test_undo_while_the_journal_is_restarted_leaves_the_old_one() -> None:
     assert sorted(disk.listdir(DIR)) == ["journal.jsonl", "snapshot.jsonl"]
 
 
+def test_flushed_never_names_an_entry_that_was_taken_back() -> None:
+    """Wherever in a snapshot one is written and taken back: its number is given to another, which is not on disk."""
+    steps = 0
+    while True:
+        history = History(Disk(DIR), "fsync")
+        assert history.write(2)
+        assert history.flush()
+        work = history.store.snapshot(history.head(), history.state.nodes.values(), history.state.once.items())
+        taken_back = False
+        try:
+            for number, step in enumerate(work):
+                if number == steps // 2:
+                    assert history.write(1)
+                if number == steps // 2 + steps % 2:
+                    history.store.undo_to(2)
+                    history.state = history.states[2].copy()
+                    taken_back = True
+                if step is not None:
+                    step()
+        except StorageError:
+            assert taken_back
+        assert history.store.flushed <= history.store.seq
+        if not taken_back:
+            break
+        assert history.write(1)
+        assert history.store.flushed < history.store.seq
+        steps += 1
+    assert steps > 6
+
+
+def test_entry_taken_back_while_it_is_flushed_is_not_flushed() -> None:
+    """The flush runs in a thread, and nobody waits for it: what it was for may be undone before it ends."""
+    disk = Disk(DIR)
+    history = History(disk, "fsync")
+    assert history.write(2)
+    assert history.flush()
+    assert history.write(2)
+    flush = disk.fsync
+
+    def interrupted(fd: int) -> None:
+        flush(fd)
+        disk.fsync = flush  # type: ignore[method-assign]
+        history.store.undo_to(2)
+
+    disk.fsync = interrupted  # type: ignore[method-assign]
+    history.store.sync()
+    assert (history.store.flushed, history.store.seq) == (2, 2)
+
+
 def test_snapshot_carries_entries_of_meanwhile_into_the_new_journal() -> None:
     """Entries after the head, written before or during the snapshot, are what the new journal holds."""
     disk = Disk(DIR)
