@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from claimdag_client import asks
+from claimdag_client.asks import Ask
 from claimdag_client.conversation import Held
 from claimdag_client.errors import ClaimLost
 from claimdagd import wire
@@ -61,6 +65,13 @@ class Holding:
         """At the end of a body: a lost claim is raised, unless the body has ended it or raises just that."""
         if self.lost is not None and not self.ended and not isinstance(cause, ClaimLost):
             raise ClaimLost(self.id, self.gen, self.lost) from cause
+
+    def _and_next(self, choice: dict[str, Any], **ending: Any) -> Ask[wire.Completed]:
+        """End it so, and claim what is chosen so: under this one's lease unless another is given, bound as it is."""
+        held = self._held
+        if choice["lease"] is None:
+            choice["lease"] = held.lease
+        return asks.complete_and_next(held.id, actor=held.actor, gen=held.gen, bound=held.bound, **choice, **ending)
 
     def __repr__(self) -> str:
         return f"<Claim {self.id} gen {self.gen} of {self.actor}{f', lost: {self.lost}' if self.lost else ''}>"

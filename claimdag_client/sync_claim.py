@@ -82,19 +82,8 @@ class Claim(Holding):
         Where there is none, `completed.code` says why: nothing_runnable or nothing_pending. The next claim is asked for
         with this one's lease and binding unless `lease` says otherwise. `role`, `slack` and `strict` as for claim_next.
         """
-        ask = asks.complete_and_next(
-            self.id,
-            status=status,
-            summary=summary,
-            error=error,
-            actor=self.actor,
-            gen=self.gen,
-            role=role,
-            slack=slack,
-            strict=strict,
-            lease=self._held.lease if lease is None else lease,
-            bound=self._held.bound,
-        )
+        choice = {"role": role, "slack": slack, "strict": strict, "lease": lease}
+        ask = self._and_next(choice, status=status, summary=summary, error=error)
         done: wire.Completed
         done, held = self._tell(ask)
         self._ended = done
