@@ -9,22 +9,22 @@ TYPE_CHECKING = False  # typing itself is among what is not imported for nothing
 if TYPE_CHECKING:
     from typing import Any
 
-    from claimdag_client.aio import Client, connect
-    from claimdag_client.claims import Claim
+    from claimdag_client._async.claims import Claim
+    from claimdag_client._async.client import Client, connect
     from claimdag_client.errors import ClaimdagError, ClaimLost, Refused, Unreachable
     from claimdag_client.events import Event
 
 __all__ = ["Claim", "ClaimLost", "ClaimdagError", "Client", "Event", "Refused", "Unreachable", "connect"]
 
 _HOME = {
-    "Claim": "claims",
+    "Claim": "_async.claims",
     "ClaimLost": "errors",
     "ClaimdagError": "errors",
-    "Client": "aio",
+    "Client": "_async.client",
     "Event": "events",
     "Refused": "errors",
     "Unreachable": "errors",
-    "connect": "aio",
+    "connect": "_async.client",
 }
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from claimdag_client.connection import ClaimdagError, Malformed, Mismatch, Refused, Unreachable
+from claimdag_client._transport.connection import ClaimdagError, Malformed, Mismatch, Refused, Unreachable
 
 __all__ = [
     "BY_CODE",

@@ -2,7 +2,7 @@
 
 import sys
 
-from claimdagd.command import main
+from claimdagd.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

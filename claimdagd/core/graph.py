@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from claimdagd.core.grants import Passed, Pools
-from claimdagd.core.lines import Lines
+from claimdagd.core.indexes.links import ACTIVE, Structure
+from claimdagd.core.indexes.ready_queue import Lines
+from claimdagd.core.indexes.resources import Passed, Pools
 from claimdagd.core.mutation import Mutation, Step
-from claimdagd.core.structure import ACTIVE, Structure
-from claimdagd.core.vertex import Lease, Vertex
+from claimdagd.core.state import Lease, Vertex
 from claimdagd.model import (
     GROUPS,
     LIVE,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from claimdagd.core.graph import OWN_OVER
-from claimdagd.core.structure import ACTIVE
+from claimdagd.core.indexes.links import ACTIVE
 from claimdagd.model import LIVE, TERMINAL, Status
 
 if TYPE_CHECKING:
     from claimdagd.core.graph import Graph
-    from claimdagd.core.vertex import Vertex
+    from claimdagd.core.state import Vertex
 
 
 def check(graph: Graph) -> None:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from claimdagd.core.vertex import Lease, Vertex
+from claimdagd.core.state import Lease, Vertex
 from claimdagd.model import Node
 
 #: One step: the vertex, its record and lease before, and whether the change is derived. No vertex: the capacity of the

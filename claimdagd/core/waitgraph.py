@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from claimdagd.core.vertex import EDGE_OWN, Vertex
+from claimdagd.core.state import EDGE_OWN, Vertex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -23,10 +23,10 @@ import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from claimdagd.server.connection import Connection
-from claimdagd.server.listener import Listener
-from claimdagd.server.notify import Notifier
-from claimdagd.server.poller import Poller
+from claimdagd.server.host.listener import Listener
+from claimdagd.server.host.systemd import Notifier
+from claimdagd.server.loop.connection import Connection
+from claimdagd.server.loop.poller import Poller
 
 if TYPE_CHECKING:
     from claimdagd.service import Clock, Service

@@ -17,10 +17,10 @@ from claimdagd import wire
 from claimdagd.core.graph import Graph
 from claimdagd.core.mutation import Mutation
 from claimdagd.core.refusal import Refusal
-from claimdagd.core.vertex import Vertex
-from claimdagd.service.answers import op_of, refused
-from claimdagd.service.once import OnceTokens
-from claimdagd.service.parking import Lot, ParkedClaim
+from claimdagd.core.state import Vertex
+from claimdagd.service.idempotency import OnceTokens
+from claimdagd.service.replies import op_of, refused
+from claimdagd.service.waiting import Lot, ParkedClaim
 from claimdagd.store.entry import entry_line
 from claimdagd.store.errors import StorageError
 from claimdagd.wire import Code

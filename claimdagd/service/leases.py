@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 
 from claimdagd import wire
-from claimdagd.core import claims
 from claimdagd.core.graph import Graph
 from claimdagd.core.mutation import Mutation
-from claimdagd.core.vertex import Lease, Vertex
+from claimdagd.core.operations import claim as claims
+from claimdagd.core.state import Lease, Vertex
 from claimdagd.model import Node
-from claimdagd.service.answers import op_of
+from claimdagd.service.replies import op_of
 from claimdagd.service.sessions import Session
 
 #: After a restart bound claims have at least this long to rebind, in seconds.

@@ -15,26 +15,27 @@ from typing import Any, Final
 import msgspec
 
 from claimdagd import wire
-from claimdagd.core import claims, verbs
-from claimdagd.core.deadlock import find_deadlocks, suspicious
-from claimdagd.core.edit import find
+from claimdagd.core import apply as verbs
 from claimdagd.core.graph import Graph
 from claimdagd.core.invariants import check
 from claimdagd.core.mutation import Mutation
+from claimdagd.core.operations import claim as claims
+from claimdagd.core.operations.upsert import find
+from claimdagd.core.queries.deadlock import find_deadlocks, suspicious
+from claimdagd.core.queries.views import encode_view
 from claimdagd.core.refusal import Refusal
-from claimdagd.core.vertex import Vertex
-from claimdagd.core.views import encode_view
+from claimdagd.core.state import Vertex
 from claimdagd.model import TERMINAL
-from claimdagd.service.answers import REPLIES, encode_ok, op_of, refusal_of_line, refused, with_next
 from claimdagd.service.batch import UNJOURNALED, Act, Batch
-from claimdagd.service.checkpoints import Checkpoints
+from claimdagd.service.idempotency import OnceTokens
 from claimdagd.service.leases import Leases
 from claimdagd.service.ledger import Ledger
-from claimdagd.service.once import OnceTokens
-from claimdagd.service.parking import Lot, ParkedClaim, Waiter
-from claimdagd.service.questions import QUESTIONS, nodes_of
+from claimdagd.service.queries import QUESTIONS, nodes_of
+from claimdagd.service.replies import REPLIES, encode_ok, op_of, refusal_of_line, refused, with_next
 from claimdagd.service.sessions import Clock, Config, Keeper, Session
-from claimdagd.service.watching import Watchers
+from claimdagd.service.snapshots import Checkpoints
+from claimdagd.service.waiting import Lot, ParkedClaim, Waiter
+from claimdagd.service.watchers import Watchers
 from claimdagd.wire import Code
 
 log = logging.getLogger("claimdagd")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from claimdagd.core.vertex import Vertex
+from claimdagd.core.state import Vertex
 from claimdagd.model import Node
 from claimdagd.store.snapshot import SnapshotHead
 

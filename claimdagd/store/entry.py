@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from claimdagd.model import Node, Status
-from claimdagd.store.lines import FORMAT, seal
+from claimdagd.store.framing import FORMAT, seal
 
 Tag = Annotated[str, Meta(pattern=r"^[0-9a-z]{4}\Z")]
 Count = Annotated[int, Meta(ge=0)]

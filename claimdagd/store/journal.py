@@ -15,7 +15,7 @@ from threading import Lock
 from claimdagd.store.entry import encode_journal_header
 from claimdagd.store.errors import StorageError
 from claimdagd.store.files import Files, write_all
-from claimdagd.store.lines import CHUNK
+from claimdagd.store.framing import CHUNK
 
 JOURNAL = "journal.jsonl"
 TEMPORARY = ".tmp"

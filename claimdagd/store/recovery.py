@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from claimdagd.store.errors import Damaged
 from claimdagd.store.files import Files, OsFiles
-from claimdagd.store.replay import Recovered, load
+from claimdagd.store.reader import Recovered, load
 from claimdagd.store.salvage import salvage_state
 
 __all__ = ["Offline", "Recovered", "read_offline", "recover"]

@@ -16,10 +16,10 @@ from claimdagd.model import Node, is_id, number_of
 from claimdagd.store.entry import Record, decode_entry, decode_journal_header
 from claimdagd.store.errors import Damaged, StorageError
 from claimdagd.store.files import Files, write_all
+from claimdagd.store.framing import CHUNK, FORMAT, LineReader, sealed
 from claimdagd.store.journal import JOURNAL, TEMPORARY, forget
-from claimdagd.store.lines import CHUNK, FORMAT, LineReader, sealed
-from claimdagd.store.mend import NAMED_MAX, mend
-from claimdagd.store.replay import UNREADABLE, Recovered, named_format, remember, with_status
+from claimdagd.store.reader import UNREADABLE, Recovered, named_format, remember, with_status
+from claimdagd.store.repair import NAMED_MAX, mend
 from claimdagd.store.snapshot import SNAPSHOT, decode_footer, decode_header, decode_node, decode_remembered
 
 #: How far ids, generations and entry numbers jump, besides one for every LOST_BYTES that did not verify.

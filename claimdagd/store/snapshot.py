@@ -15,7 +15,7 @@ from msgspec import Meta, Raw
 
 from claimdagd.model import Node
 from claimdagd.store.entry import Count, Tag
-from claimdagd.store.lines import FORMAT, seal
+from claimdagd.store.framing import FORMAT, seal
 
 SNAPSHOT = "snapshot.jsonl"
 #: How many nodes are written without a turn of the loop between: half a millisecond's work. With 1,024 every request

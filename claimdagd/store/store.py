@@ -13,7 +13,7 @@ from claimdagd.model import Node
 from claimdagd.store.errors import StorageError
 from claimdagd.store.files import Files, write_all
 from claimdagd.store.journal import JOURNAL, TEMPORARY, Journal, Step, blocking, forget, let_go, make_new
-from claimdagd.store.replay import Recovered
+from claimdagd.store.reader import Recovered
 from claimdagd.store.snapshot import SNAPSHOT, SnapshotHead, encode_snapshot
 
 #: Of the entries that a snapshot holds, the new journal keeps no more than this for the log.

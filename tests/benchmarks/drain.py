@@ -15,7 +15,7 @@ import sys
 import time
 
 from claimdagd import wire
-from tests.core.driver import Driver
+from tests.support.driver import Driver
 
 BATCH = 4000
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+from claimdagd.core.apply import perform
 from claimdagd.core.graph import Graph
-from claimdagd.core.verbs import perform
 from claimdagd.model import Dep
 from claimdagd.wire import Claim, ClaimNext, Complete, Link, Release, Request, Upsert
 from tests.benchmarks.shapes import SHAPES, batches

@@ -1,6 +1,6 @@
 """The service driven in this process, with a real journal: what is measured without a socket.
 
-Must not take any part of the daemon's place: it wires the layers as claimdagd.command does.
+Must not take any part of the daemon's place: it wires the layers as claimdagd.main does.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from claimdagd.core.apply import perform
 from claimdagd.core.graph import Graph
-from claimdagd.core.verbs import perform
 from claimdagd.wire import ClaimNext, Submit
 from tests.benchmarks.growth import TAG, in_its_own_process
 from tests.benchmarks.inside import new_service

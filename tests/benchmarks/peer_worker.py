@@ -56,7 +56,7 @@ def each(work: Callable[[], object]) -> Work:
 
 def claimdag_client(address: str, actor: str) -> Work:
     """claimdagd through its own blocking connection."""
-    from claimdag_client.connection import connect
+    from claimdag_client._transport.connection import connect
 
     connection = connect(address, None, start=False)
     held: dict[str, Any] = connection.request("claim_next", actor=actor)
@@ -70,7 +70,7 @@ def claimdag_client(address: str, actor: str) -> Work:
 
 def claimdag_client_two(address: str, actor: str) -> Work:
     """The same, in two round trips."""
-    from claimdag_client.connection import connect
+    from claimdag_client._transport.connection import connect
 
     connection = connect(address, None, start=False)
 

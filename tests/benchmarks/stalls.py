@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from claimdagd.command import spare_the_collector, tame_the_collector
+from claimdagd.core.apply import perform
 from claimdagd.core.graph import Graph
-from claimdagd.core.verbs import perform
+from claimdagd.main import spare_the_collector, tame_the_collector
 from claimdagd.model import Dep, Kind
 from claimdagd.service import Service
 from claimdagd.wire import Cancel, ClaimNext, Complete, Link, List, Release, Submit, SubmitNode, Upsert

@@ -22,7 +22,7 @@ from pathlib import Path
 from claimdagd import wire
 from claimdagd.core.refusal import Refusal
 from claimdagd.model import Dep
-from tests.core.driver import Driver
+from tests.support.driver import Driver
 
 SIZES = (50, 100)
 WORKERS = (2, 4, 8, 16)

@@ -14,14 +14,14 @@ from typing import Any
 
 from claimdagd.core import invariants
 from claimdagd.core.graph import Graph
-from claimdagd.server.framer import Framer, TooLong
+from claimdagd.server.loop.framer import Framer, TooLong
 from claimdagd.service import Config, Service
 from claimdagd.store.errors import Damaged
 from claimdagd.store.recovery import Recovered, recover
 from claimdagd.store.store import Store
 from claimdagd.wire import LINE_MAX_BYTES, Code
-from tests.faults import Disk
-from tests.sim.world import SimClock
+from tests.simulation.fault_disk import Disk
+from tests.simulation.world import SimClock
 
 DIR, TAG = "/state", "fuzz"
 #: One request, however hostile, must not hold up the others for longer; generous, for a busy machine.

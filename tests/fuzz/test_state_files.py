@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from claimdagd.store.lines import seal
+from claimdagd.store.framing import seal
 from tests.fuzz import hostile
 from tests.fuzz.targets import a_state, state_files
 

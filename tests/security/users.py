@@ -59,11 +59,11 @@ def said(process: subprocess.Popen[str], within: float = 30.0) -> tuple[int, str
 
 def client(uid: int, *argv: str, environ: dict[str, str] | None = None) -> tuple[int, str, str]:
     """`claimdag` as user `uid`; it never starts a daemon."""
-    code = f"from claimdag_client.cli import main\nsys.exit(main({['--no-start', *argv]!r}))"
+    code = f"from claimdag_client.cli.main import main\nsys.exit(main({['--no-start', *argv]!r}))"
     return said(as_user(uid, code, "claimdag_client", environ=environ))
 
 
 def daemon(uid: int, *argv: str, environ: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """`claimdagd` as user `uid`."""
-    code = f"from claimdagd.command import main\nsys.exit(main({['--no-uvloop', *argv]!r}))"
+    code = f"from claimdagd.main import main\nsys.exit(main({['--no-uvloop', *argv]!r}))"
     return as_user(uid, code, "claimdagd", environ=environ)

@@ -1,4 +1,4 @@
-"""Random requests to the core on graphs of hundreds of nodes (tests/core/wander.py), walk after walk.
+"""Random requests to the core on graphs of hundreds of nodes (tests/model/random_walk.py), walk after walk.
 
 Walk k of seed S is seeded S + k, and a failure names its own.
 """
@@ -11,7 +11,7 @@ import time
 import traceback
 from collections import Counter
 
-from tests.core.wander import wander
+from tests.model.random_walk import wander
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

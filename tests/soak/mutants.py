@@ -1,4 +1,4 @@
-"""Planted bugs (tests/sim/mutants.py), each hunted for in a copy of the package; a table of what was caught, and when.
+"""Planted bugs (tests/simulation/planted_bugs.py), each hunted for in a copy of the package; a table of those caught.
 
 `--seconds` is how long each one is hunted for at most. The exit status is 1 where one lives or no longer fits the code.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.sim.mutants import MUTANTS, Stale, hunt, stale
+from tests.simulation.planted_bugs import MUTANTS, Stale, hunt, stale
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

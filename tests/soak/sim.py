@@ -1,4 +1,4 @@
-"""Whole histories of the daemon on a disk that fails, each from its seed (tests/sim), until the time is over.
+"""Whole histories of the daemon on a disk that fails, each from its seed (tests/simulation), until the time is over.
 
 History k of seed S is seeded S + k. A failing one is run again with its story told; `--seed` with the seed that it
 names, and `--histories 1`, does so later.
@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 
-from tests.sim.history import Failed, run
+from tests.simulation.history import Failed, run
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The core and the reference model side by side (tests/core/machine.py), batch after batch.
+"""The core and the reference model side by side (tests/model/stateful.py), batch after batch.
 
 Batch k of seed S is seeded S + k, so the seed that a failure prints can be given again to begin with the batch that
 failed. A failure is cut down to the fewest requests that show it and printed as lines for a test.
@@ -15,8 +15,8 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.core.machine import Machine
-from tests.core.pair import Pair, Step, minimise, told
+from tests.model.differential import Pair, Step, minimise, told
+from tests.model.stateful import Machine
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,1 @@
+"""The async client: a thin pump over the protocol. It may not hold a rule."""

@@ -1,0 +1,1 @@
+"""The blocking connection and the start of a daemon. Standard library only."""

@@ -1,0 +1,69 @@
+"""Verbs install-service and uninstall-service: the daemon under systemd, for this user."""
+
+from __future__ import annotations
+
+from claimdag_client.cli import systemd_units as service_units
+from claimdag_client.cli.parsing import Parser
+from claimdag_client.cli.render.text import clean
+from claimdag_client.cli.session import DONE, Command, Failed, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def _options(parser: Parser) -> None:
+    parser.add_argument("--force", action="store_true", help="also a unit that claimdag did not write")
+
+
+def _guarded(act: Callable[..., list[Path]], force: bool) -> list[Path]:
+    try:
+        return act(force=force)
+    except service_units.InTheWay as exc:
+        raise Failed(str(exc), remedy="look at it, then use --force") from None
+    except OSError as exc:
+        where = f"{exc.filename}: " if exc.filename else ""
+        raise Failed(f"{where}{exc.strerror or exc}") from None
+
+
+def _install(args: argparse.Namespace, session: Session) -> int:
+    for path in _guarded(service_units.install, args.force):
+        session.say(f"wrote {clean(path)}")
+    session.say("next:")
+    session.say("  systemctl --user daemon-reload")
+    session.say("  systemctl --user enable --now claimdagd.socket")
+    session.say("and, for the graph to stay when you are logged out: loginctl enable-linger")
+    return DONE
+
+
+def _uninstall(args: argparse.Namespace, session: Session) -> int:
+    removed = _guarded(service_units.uninstall, args.force)
+    if not removed:
+        session.say(f"nothing of claimdag's is in {clean(service_units.unit_directory())}")
+        return DONE
+    for path in removed:
+        session.say(f"removed {clean(path)}")
+    session.say("next:")
+    session.say("  systemctl --user stop claimdagd.socket claimdagd.service")
+    session.say("  systemctl --user daemon-reload")
+    return DONE
+
+
+VERBS = {
+    "install-service": Command(
+        _install,
+        _options,
+        about="Put systemd units in place for this user, by which the first connection starts the daemon.",
+        examples=["claimdag install-service"],
+        starts=False,
+    ),
+    "uninstall-service": Command(
+        _uninstall,
+        _options,
+        about="Remove the units that install-service put in place.",
+        examples=["claimdag uninstall-service"],
+        starts=False,
+    ),
+}

@@ -1,0 +1,202 @@
+"""The verb status: one screen that says who holds what, what is ready, what waits on what, and what is in use."""
+
+from __future__ import annotations
+
+from claimdag_client.cli.commands.resources import resource_lines
+from claimdag_client.cli.parsing import Parser, add_json
+from claimdag_client.cli.refusals import deadlock_text
+from claimdag_client.cli.render.node import GROUPS, LIVE, sign, waits_for
+from claimdag_client.cli.render.text import clean, cut, duration, pad, size_of_terminal, some
+from claimdag_client.cli.session import DONE, Command, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    View = Mapping[str, Any]
+
+#: What a section shows of its lines at least, however low the terminal is.
+LEAST_SHOWN = 4
+
+
+class _Section:
+    """A title, its lines each with the status whose sign stands before it, and the verb that shows all of them."""
+
+    def __init__(self, title: str, rows: Iterable[tuple[str, str]], more: str, *colours: str) -> None:
+        self.title = title
+        self.rows = list(rows)
+        self.more = more
+        self.colours = colours
+
+    @classmethod
+    def of(cls, title: str, nodes: Iterable[View], line: Callable[[View], str], more: str) -> _Section:
+        return cls(title, ((node["status"], line(node)) for node in nodes), more)
+
+
+def _status_options(parser: Parser) -> None:
+    parser.add_argument("--all", action="store_true", help="everything, however many screens it takes")
+    add_json(parser)
+
+
+def _status(args: argparse.Namespace, session: Session) -> int:
+    nodes = session.ask("list")["nodes"]
+    ready = session.ask("ready")["nodes"]
+    resources = session.ask("resources")["resources"]
+    stats = session.ask("stats")
+    failed = session.ask("list", status="failed")["nodes"] if (stats.get("statuses") or {}).get("failed") else []
+    if args.json:
+        session.say_json(_for_programs(nodes, ready, resources, stats, failed))
+        return DONE
+    for line in _screen(nodes, ready, resources, stats, failed, session, everything=args.all):
+        session.say(line)
+    return DONE
+
+
+def _for_programs(
+    nodes: Sequence[View], ready: Sequence[View], resources: Any, stats: Any, failed: Sequence[View]
+) -> dict[str, Any]:
+    return {
+        "stats": stats,
+        "held": list(filter(_is_held, nodes)),
+        "ready": ready,
+        "waiting": [node for node in nodes if node["status"] == "todo" and node["kind"] not in GROUPS],
+        "blocked": [node for node in nodes if node["status"] == "blocked"],
+        "completing": [node for node in nodes if node["status"] == "completing"],
+        "groups": [node for node in nodes if node["kind"] in GROUPS and node["status"] != "blocked"],
+        "failed": failed,
+        "resources": resources,
+    }
+
+
+def _screen(
+    nodes: Sequence[View],
+    ready: Sequence[View],
+    resources: Any,
+    stats: Any,
+    failed: Sequence[View],
+    session: Session,
+    *,
+    everything: bool,
+) -> Iterable[str]:
+    paint = session.paint
+    yield _headline(stats, session)
+    if counts := _counts(stats):
+        yield counts
+    held = sorted(filter(_is_held, nodes), key=lambda node: -(node.get("quiet") or 0))
+    waiting = sorted(
+        (node for node in nodes if node["status"] == "todo" and node["kind"] not in GROUPS),
+        key=lambda node: (-node.get("priority", 0), -node.get("depth", 0)),
+    )
+    blocked = [node for node in nodes if node["status"] == "blocked"]
+    ending = [node for node in nodes if node["status"] == "completing"]
+    groups = [node for node in nodes if node["kind"] in GROUPS and node["status"] != "blocked"]
+    holders = {node["id"]: node["assignee"] for node in held}
+    in_use = [resource for resource in resources if resource.get("used") or resource.get("waiting")]
+    deadlocks = (("", clean(deadlock_text(deadlock))) for deadlock in stats.get("deadlocks") or ())
+    sections = [
+        _Section("Deadlocks", deadlocks, "claimdag stats", "red"),
+        _Section.of("Held", held, _held_line, "claimdag list"),
+        _Section.of("Ready", ready, _ready_line, "claimdag ready"),
+        _Section.of("Waiting", waiting, lambda node: _waiting_line(node, holders), "claimdag list --status todo"),
+        _Section.of("Blocked by hand", blocked, _plain_line, "claimdag list --status blocked"),
+        _Section.of("Ending", ending, _plain_line, "claimdag list --status completing"),
+        _Section.of("Groups", groups, _plain_line, "claimdag tree"),
+        _Section.of("Failed", failed, _failed_line, "claimdag list --status failed"),
+        _Section("Resources", (("", line) for line in resource_lines(in_use)), "claimdag resources"),
+    ]
+    sections = [section for section in sections if section.rows]
+    rooms = _rooms([len(section.rows) for section in sections], everything=everything)
+    for section, room in zip(sections, rooms, strict=True):
+        yield ""
+        yield paint(f"{section.title} ({len(section.rows)})", "bold", *section.colours)
+        for status, line in section.rows[:room]:
+            mark = f"{sign(status, paint)} " if status else ""
+            limit = None if paint.columns is None else paint.columns - (4 if mark else 2)
+            yield f"  {mark}{cut(line, limit, unicode=paint.unicode)}"
+        if len(section.rows) > room:
+            yield paint(f"  and {len(section.rows) - room} more: {section.more}", "dim")
+    if not nodes:
+        yield ""
+        yield 'Nothing to do. Make work with: claimdag upsert --summary "...", submit FILE or import beads FILE'
+
+
+def _is_held(node: View) -> bool:
+    """Whether somebody holds it; a group is running when something under it is."""
+    return node["status"] in LIVE and node["kind"] not in GROUPS
+
+
+def _headline(stats: View, session: Session) -> str:
+    words = [session.paint(f"claimdagd {clean(stats.get('version', ''))}", "bold")]
+    words.append(f"graph {clean(stats.get('graph', session.connection.graph))}")
+    if "uptime" in stats:
+        words.append(f"up {duration(stats['uptime'])}")
+    words.append(clean(session.connection.path))
+    return "  ".join(words)
+
+
+def _counts(stats: View) -> str:
+    statuses = stats.get("statuses") or {}
+    return ", ".join(f"{count} {clean(status)}" for status, count in statuses.items() if count)
+
+
+def _rooms(lengths: Sequence[int], *, everything: bool) -> list[int]:
+    """How many lines each section gets so that all fit on one screen: the short ones whole, the long ones alike."""
+    if everything:
+        return list(lengths)
+    # Three lines of head and prompt; each section has a blank, a title and perhaps a line of how many more.
+    left = size_of_terminal()[1] - 3 - 3 * len(lengths)
+    rooms = [0] * len(lengths)
+    for done, index in enumerate(sorted(range(len(lengths)), key=lengths.__getitem__)):
+        share = max(LEAST_SHOWN, left // (len(lengths) - done))
+        rooms[index] = min(lengths[index], share)
+        left -= rooms[index]
+    return rooms
+
+
+def _held_line(node: View) -> str:
+    quiet = f"quiet {duration(node['quiet'])}" if node.get("quiet") is not None else ""
+    left = f"lease ends in {duration(node['expires_in'])}" if node.get("expires_in") is not None else ""
+    facts = ", ".join(fact for fact in (quiet, left) if fact)
+    return f"{clean(node['id'])}  {clean(node['assignee'])}  {facts}  {clean(node.get('summary', ''))}"
+
+
+def _ready_line(node: View) -> str:
+    words = [clean(node["id"])]
+    if node.get("priority"):
+        words.append(f"priority {node['priority']}")
+    if node.get("role") not in (None, "unset"):
+        words.append(f"for {clean(node['role'])}")
+    if node.get("runnable") is False:
+        words.append(f"(waits {waits_for(node) or 'for units kept for another'})")
+    return "  ".join([*words, clean(node.get("summary", ""))])
+
+
+def _waiting_line(node: View, holders: Mapping[str, str]) -> str:
+    on = [dep["on"] for dep in (node.get("waiting_on") or {}).get("deps") or ()]
+    named = [f"{dep} ({holders[dep]} is on it)" if dep in holders else str(dep) for dep in on]
+    # What holders work on comes first: that is what moves next.
+    named.sort(key=lambda name: "(" not in name)
+    why = f"on {some(named, 3)}" if named else waits_for(node) or "below a group that waits"
+    return f"{clean(node['id'])}  {why}  {clean(node.get('summary', ''))}"
+
+
+def _failed_line(node: View) -> str:
+    why = f"{clean(node['error'])}  " if node.get("error") else ""
+    return f"{clean(node['id'])}  {why}{clean(node.get('summary', ''))}"
+
+
+def _plain_line(node: View) -> str:
+    return f"{pad(clean(node['id']), 8)}  {clean(node.get('summary', ''))}"
+
+
+VERBS = {
+    "status": Command(
+        _status,
+        _status_options,
+        about="One screen: who holds what and how long they have been quiet, what is ready, what waits on what, "
+        "resources in use, what failed, deadlocks.",
+        examples=["claimdag status", "claimdag status --all", "claimdag status --json"],
+    ),
+}

@@ -1,0 +1,119 @@
+"""What a refusal means for the person at the shell: its exit status, its details, and the next step."""
+
+from __future__ import annotations
+
+from claimdag_client._transport.connection import Refused
+from claimdag_client.cli.render.text import duration
+from claimdag_client.cli.session import NOTHING_PENDING, NOTHING_RUNNABLE, REFUSED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: More faults than this are not read on a screen.
+FAULTS_SHOWN = 50
+_NEXT = {
+    "bad_request": "look at the usage with --help",
+    "unknown_op": "this daemon is older or newer than the client: claimdag hello",
+    "too_large": "split it into several",
+    "not_found": "claimdag list --all shows what there is; an id of an earlier session names nothing here",
+    "deps_unsatisfied": "claimdag why {id}",
+    "resources_busy": "claimdag resources shows who holds the units; claimdag why {id}",
+    "not_assignee": "claimdag get {id} shows who holds it",
+    "not_claimable": "claimdag why {id}",
+    "bad_status": "claimdag get {id}",
+    "terminal": "claimdag reopen {id}, if it is to be done again",
+    "not_terminal": "claimdag complete {id}, or claimdag cancel {id}, first",
+    "would_not_run": "claimdag capacity {resource} UNITS raises what there is, or let it need less",
+    "timeout": "claimdag why {id}",
+    "nothing_pending": "all work is finished; claimdag upsert makes more",
+    "full": "claimdag list shows what is unfinished",
+    "storage": "make room where the daemon's directory is and ask again; nothing was changed",
+    "shutting_down": "ask again: a new daemon starts when this one has left",
+    "lagged": "read what was missed with claimdag log",
+    "internal": "the daemon's log says more (daemon.log in its directory, or journalctl --user -u claimdagd)",
+}
+
+
+def status_of(code: str) -> int:
+    """The exit status of a refusal."""
+    return {"nothing_runnable": NOTHING_RUNNABLE, "nothing_pending": NOTHING_PENDING}.get(code, REFUSED)
+
+
+def explain(refused: Refused) -> tuple[list[str], str]:
+    """Lines of detail, and the next step. Neither is clean yet."""
+    details = refused.details
+    if refused.code == "gen_mismatch":
+        now = f"it is at generation {details['gen']} now: " if "gen" in details else ""
+        return [], f"{now}somebody else may have it; claimdag get {details.get('id', 'ID')}"
+    if refused.code == "assignee_busy":
+        held = details.get("id", "ID")
+        return [], f"claimdag complete {held} --gen {details.get('gen', 'N')}, or claimdag release {held}"
+    if refused.code == "cycle":
+        path = " -> ".join(str(_id_of(step)) for step in details.get("path", ()))
+        return ([f"the cycle: {path}"] if path and path not in refused.message else []), "leave out one of these edges"
+    if refused.code == "nothing_runnable":
+        return _held_up(details), _way_out(details)
+    faults = details.get("faults") or []
+    return _faults(faults), _next(refused.code, details)
+
+
+def _next(code: str, details: Mapping[str, Any]) -> str:
+    """The next step in words; none where it would name a node and the refusal is of none yet."""
+    step = _NEXT.get(code, "")
+    id = details.get("id") or next(iter(details.get("ids") or ()), None)
+    if "{id}" in step and id is None:
+        return ""
+    return step.format(id=id, resource=details.get("resource", "RESOURCE"))
+
+
+def _id_of(step: Any) -> Any:
+    return step.get("id", step) if isinstance(step, dict) else step
+
+
+def _faults(faults: list[Mapping[str, Any]]) -> list[str]:
+    lines = [
+        f"node {fault.get('index', '?')}{' (' + str(fault['ref']) + ')' if fault.get('ref') else ''}: "
+        f"{fault.get('message', fault.get('code', 'refused'))}"
+        for fault in faults[:FAULTS_SHOWN]
+    ]
+    if len(faults) > FAULTS_SHOWN:
+        lines.append(f"and {len(faults) - FAULTS_SHOWN} more")
+    return lines
+
+
+def _held_up(details: Mapping[str, Any]) -> list[str]:
+    what = (
+        ("deps", "waiting on other nodes"),
+        ("blocked", "blocked by hand"),
+        ("leases", "held by others"),
+        ("resources", "waiting for units of a resource"),
+    )
+    lines = []
+    if counted := ", ".join(f"{details[name]} {words}" for name, words in what if details.get(name)):
+        lines.append(counted)
+    if details.get("next_expiry") is not None:
+        lines.append(f"the next lease runs out in {duration(details['next_expiry'])}")
+    if details.get("stuck"):
+        lines.append("no claim is live whose end could free anything: only a person or new work can help")
+    lines.extend(deadlock_text(deadlock) for deadlock in details.get("deadlocks") or ())
+    return lines
+
+
+def _way_out(details: Mapping[str, Any]) -> str:
+    """What a person can do where nothing can run; where time helps, only where to look."""
+    for deadlock in details.get("deadlocks") or ():
+        if isinstance(deadlock, dict) and deadlock.get("subtrees") and deadlock.get("resources"):
+            more = f"claimdag capacity {deadlock['resources'][0]} UNITS"
+            return f"{more} makes more of it, or end one of them: claimdag cancel {deadlock['subtrees'][-1]}"
+    if details.get("stuck") and details.get("blocked"):
+        return "claimdag list --status blocked, and let one go: claimdag upsert ID --status todo"
+    return "claimdag status"
+
+
+def deadlock_text(deadlock: Any) -> str:
+    """A deadlock in words, as the daemon says it."""
+    if isinstance(deadlock, dict):
+        return str(deadlock.get("text") or deadlock.get("message") or deadlock)
+    return str(deadlock)

@@ -1,0 +1,165 @@
+"""How a node looks to a person: its sign and colour, its line in a list, its page. Pure text from a view's dict."""
+
+from __future__ import annotations
+
+from claimdag_client.cli.render.text import (
+    Paint,
+    clean,
+    clean_lines,
+    clock,
+    columns_of,
+    cut,
+    duration,
+    number,
+    pad,
+    some,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    View = Mapping[str, Any]
+
+#: status: (sign, sign in ASCII, colours)
+SIGNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "todo": ("·", ".", ("dim",)),
+    "ready": ("○", "o", ("cyan",)),
+    "blocked": ("⊘", "!", ("yellow",)),
+    "claimed": ("◐", "@", ("blue",)),
+    "running": ("◉", "*", ("blue", "bold")),
+    "completing": ("◌", "~", ("magenta",)),
+    "done": ("✓", "+", ("green",)),
+    "failed": ("✗", "x", ("red",)),
+    "cancelled": ("∅", "-", ("dim",)),
+}
+GROUPS = ("goal", "molecule")
+TERMINAL = ("done", "failed", "cancelled")
+LIVE = ("claimed", "running")
+
+
+def sign(status: str, paint: Paint) -> str:
+    """The one-character sign of a status, painted."""
+    nice, plain, colours = SIGNS.get(status, ("?", "?", ()))
+    return paint(nice if paint.unicode else plain, *colours)
+
+
+def coloured(text: str, status: str, paint: Paint) -> str:
+    """A clean text in the colour of a status."""
+    return paint(text, *SIGNS.get(status, ("", "", ()))[2])
+
+
+def dep_text(dep: View) -> str:
+    """A dependency as the command line takes it: ID or ID:after_any."""
+    when = dep.get("when", "after_ok")
+    return clean(dep.get("on", "?")) + ("" if when == "after_ok" else f":{clean(when)}")
+
+
+def waits_for(node: View) -> str:
+    """What a node waits on, in a few words; empty when it waits on nothing."""
+    waiting = node.get("waiting_on") or {}
+    words = []
+    deps = waiting.get("deps") or ()
+    if deps:
+        words.append("on " + some([dep_text(dep) for dep in deps]))
+    for lack in waiting.get("resources") or ():
+        lender = lack.get("lender")
+        free = lack.get("free", 0)
+        of = f"what {clean(lender)} holds" if lender else f"{number(free)} free"
+        words.append(f"for {number(lack.get('units', 1))} of {clean(lack.get('resource', '?'))} ({of})")
+    return ", ".join(words)
+
+
+def remarks(node: View) -> list[str]:
+    """What is worth saying of a node beside its summary, each in a few words."""
+    words = []
+    if node.get("kind") not in (None, "task"):
+        words.append(clean(node["kind"]))
+    if node.get("role") not in (None, "unset"):
+        words.append(f"for {clean(node['role'])}")
+    if node.get("priority"):
+        words.append(f"priority {number(node['priority'])}")
+    if node.get("assignee"):
+        words.append(clean(node["assignee"]))
+        if node.get("quiet") is not None:
+            words.append(f"quiet {duration(node['quiet'])}")
+    if node.get("archived"):
+        words.append("archived")
+    if node.get("error"):
+        words.append(clean(node["error"]))
+    return words
+
+
+def lines(nodes: Iterable[View], paint: Paint) -> Iterable[str]:
+    """One line for each node: sign, id, status, remarks, summary, in columns."""
+    rows = [(clean(node["id"]), clean(node["status"]), "  ".join(remarks(node)), node) for node in nodes]
+    ids, statuses, notes = columns_of(row[:3] for row in rows) or (0, 0, 0)
+    notes = min(notes, 40)
+    for node_id, status, note, node in rows:
+        head = f"{node_id:{ids}}  "
+        middle = f"{status:{statuses}}"
+        tail = (f"  {pad(note, notes)}" if notes else "") + f"  {clean(node.get('summary', ''))}"
+        room = None if paint.columns is None else max(10, paint.columns - ids - statuses - 5)
+        tail = cut(tail.rstrip(), room, unicode=paint.unicode)
+        yield f"{sign(node['status'], paint)} {head}{coloured(middle, node['status'], paint)}{tail}"
+
+
+def page(node: View, paint: Paint) -> Iterable[str]:
+    """All of a node, a line each, leaving out what is empty."""
+    status = node["status"]
+    yield f"{sign(status, paint)} {paint(clean(node['id']), 'bold')}  {coloured(clean(status), status, paint)}"
+    for line in clean_lines(node.get("summary", "")) if node.get("summary") else ():
+        yield f"  {line}"
+    facts: list[tuple[str, str]] = [("kind", clean(node.get("kind", "")))]
+    if node.get("role") != "unset":
+        facts.append(("role", clean(node.get("role", ""))))
+    if node.get("parent"):
+        facts.append(("parent", clean(node["parent"])))
+    if node.get("deps"):
+        facts.append(("after", ", ".join(map(dep_text, node["deps"]))))
+    if node.get("needs"):
+        facts.append(("needs", ", ".join(f"{clean(k)}={number(v)}" for k, v in node["needs"].items())))
+    if waits := waits_for(node):
+        facts.append(("waits", waits))
+    if node.get("assignee"):
+        facts.append(("holder", _holder(node)))
+    if node.get("grants"):
+        facts.append(("holds", ", ".join(map(_grant, node["grants"]))))
+    facts.append(("gen", _attempts(node)))
+    facts.append(("cost", f"{number(node.get('cost', 1))}, depth {number(node.get('depth', 0))}"))
+    if node.get("priority"):
+        facts.append(("priority", number(node["priority"])))
+    if node.get("outcome"):
+        facts.append(("outcome", clean(node["outcome"])))
+    if node.get("cause"):
+        facts.append(("cause", clean(node["cause"])))
+    if node.get("error"):
+        facts.append(("error", clean(node["error"])))
+    if node.get("archived"):
+        facts.append(("archived", "yes"))
+    moments = ("created", "updated", "started", "finished")
+    facts.extend((name, clock(node[f"{name}_at"])) for name in moments if node.get(f"{name}_at") is not None)
+    for name, value in facts:
+        yield f"  {paint(f'{name:9}', 'dim')} {value}"
+
+
+def _holder(node: View) -> str:
+    words = [clean(node["assignee"])]
+    if node.get("quiet") is not None:
+        words.append(f"quiet {duration(node['quiet'])}")
+    if node.get("expires_in") is not None:
+        words.append(f"lease ends in {duration(node['expires_in'])}")
+    if node.get("bound"):
+        words.append("bound to its connection")
+    return ", ".join(words)
+
+
+def _attempts(node: View) -> str:
+    text = f"{number(node.get('gen', 0))}, attempts {number(node.get('attempts', 0))}"
+    return text if node.get("max_attempts") is None else f"{text} of {number(node['max_attempts'])}"
+
+
+def _grant(grant: View) -> str:
+    text = f"{clean(grant.get('resource', '?'))}={number(grant.get('units', 1))}"
+    return text if not grant.get("lender") else f"{text} of {clean(grant['lender'])}'s"

@@ -1,0 +1,208 @@
+"""`claimdag watch` and `claimdag wait`: look on while others work. Both outlive a daemon that restarts.
+
+They stand on the blocking connection and hold nothing: what they show is the daemon's word, made safe for a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from claimdag_client._protocol.backoff import delays
+from claimdag_client._transport.connection import ClaimdagError, Connection, Place, Refused, Unreachable
+from claimdag_client.cli.parsing import Parser, make_parser, seconds
+from claimdag_client.cli.progress import Progress
+from claimdag_client.cli.render.text import Paint, clean, json_line
+from claimdag_client.cli.session import DONE, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from typing import Any, TextIO
+
+#: A daemon that went away gets this long to be brought back by whoever looks after it, before one is started from here.
+START_AFTER_S = 5.0
+#: How often a progress bar moves by itself.
+REDRAW_S = 0.2
+
+WATCH_ABOUT = """The ledger as it grows: every change, as it is journaled, from now or from an entry on.
+
+When the daemon restarts it goes on where it was: nothing is missed, nothing is shown twice."""
+
+WAIT_ABOUT = """Wait until nodes are finished: done, failed or cancelled. Prints each with how it ended.
+
+On a terminal a bar shows how much of the work under them is done. The exit status is 0 once all are finished, however
+they ended, and 1 when --timeout is over first."""
+
+
+def main_watch(argv: Sequence[str], place: Place) -> int:
+    """`claimdag watch`: runs until it is interrupted."""
+    parser = make_parser("watch", WATCH_ABOUT, ["claimdag watch", "claimdag watch --from 1 --json"])
+    parser.add_argument("--from", dest="from_seq", type=int, metavar="SEQ", help="from this entry of the ledger on")
+    parser.add_argument("--json", action="store_true", help="the entries as journaled, one a line")
+    args = _parse(parser, argv, place)
+    if args.from_seq is not None and args.from_seq < 0:
+        raise UsageError(f"--from {args.from_seq}: the entries are numbered from 1")
+    look = _Watch(args.from_seq, json=args.json)
+    connection = place.connect(client="claimdag watch")
+    while True:
+        try:
+            with connection:
+                look.follow(connection)
+        except Unreachable:
+            pass
+        connection = _again(place, "watch")
+
+
+class _Watch:
+    """What has been seen of the ledger, and how it is shown."""
+
+    def __init__(self, from_seq: int | None, *, json: bool) -> None:
+        self.next = from_seq
+        self.graph: str | None = None
+        self.json = json
+        self.paint = Paint(sys.stdout)
+
+    def follow(self, connection: Connection) -> None:
+        """Show entries until the connection ends, which raises Unreachable."""
+        if self.graph not in (None, connection.graph):
+            _note("watch", f"another graph is served now: {connection.graph}")
+            self.next = 1
+        self.graph = connection.graph
+        ok = connection.ask({"op": "watch"} | ({} if self.next is None else {"from": self.next}))
+        if self.next is None:
+            self.next = ok["seq"] + 1
+        while True:
+            message = connection.receive()
+            if "error" in message:
+                if message["error"].get("code") in ("lagged", "shutting_down"):
+                    raise Unreachable("cut off")  # The ledger still has what was missed.
+                raise Refused(message["error"])
+            entry = message.get("event")
+            if isinstance(entry, dict) and isinstance(entry.get("seq"), int) and entry["seq"] >= self.next:
+                self.next = entry["seq"] + 1
+                self.show(entry)
+
+    def show(self, entry: dict[str, Any]) -> None:
+        if self.json:
+            lines = [json_line(entry)]
+        else:
+            from claimdag_client.cli.commands.log import entry_lines
+
+            lines = entry_lines(entry, self.paint)
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+
+
+def main_wait(argv: Sequence[str], place: Place) -> int:
+    """`claimdag wait`: 0 once all nodes are finished. Raises the daemon's refusals, Timeout among them."""
+    parser = make_parser("wait", WAIT_ABOUT, ["claimdag wait 7q2f-17", "claimdag wait 17 18 --timeout 10m"])
+    parser.add_argument("ids", nargs="+", metavar="ID", help="nodes: their ids, or the numbers in them")
+    parser.add_argument("--timeout", type=seconds, metavar="S", help="give up after so long (also 90s, 15m, 2h)")
+    parser.add_argument("--json", action="store_true", help="the nodes as they ended, one a line")
+    args = _parse(parser, argv, place)
+    until = None if args.timeout is None else time.monotonic() + args.timeout
+    bar = _bar(sys.stderr)
+    connection = place.connect(client="claimdag wait")
+    graph = connection.graph
+    ids = [f"{graph}-{int(i)}" if i.isascii() and i.isdigit() else i for i in args.ids]
+    nodes: list[dict[str, Any]] | None = None
+    try:
+        while nodes is None:
+            try:
+                with connection:
+                    nodes = _wait(connection, ids, until, bar)
+            except Unreachable:
+                connection = _again(place, "wait", until)
+    finally:
+        if bar is not None:
+            bar.clear()
+    _show_ended(nodes, json=args.json)
+    return DONE
+
+
+def _bar(stream: TextIO | None) -> Progress | None:
+    paint = Paint(stream)
+    return Progress(stream, paint) if stream is not None and paint.tty else None
+
+
+def _wait(connection: Connection, ids: list[str], until: float | None, bar: Progress | None) -> list[dict[str, Any]]:
+    request: dict[str, Any] = {"op": "wait", "ids": ids, "rid": "wait"}
+    if until is not None:
+        request["timeout"] = max(0.0, until - time.monotonic())
+    connection.send(request)
+    if bar is not None:
+        connection.send({"op": "watch", "rid": "watch"})
+        connection.send({"op": "list", "all": True, "rid": "list"})
+        connection.settimeout(REDRAW_S)
+    while True:
+        try:
+            message = connection.receive()
+        except TimeoutError:
+            message = {}
+        error = message.get("error")
+        if error is not None:
+            if error.get("code") == "shutting_down":
+                raise Unreachable("the daemon is leaving")
+            if message.get("rid") != "wait" and error.get("code") != "lagged":
+                continue
+            if error.get("code") == "lagged":
+                raise Unreachable("cut off")
+            raise Refused(error)
+        if message.get("rid") == "wait":
+            return list(message["ok"]["nodes"])
+        if bar is not None:
+            if message.get("rid") == "list":
+                bar.know(message["ok"]["nodes"], ids)
+            elif isinstance(message.get("event"), dict):
+                bar.told(message["event"])
+            bar.draw()
+
+
+def _show_ended(nodes: list[dict[str, Any]], *, json: bool) -> None:
+    from claimdag_client.cli.render.node import coloured, sign
+
+    paint = Paint(sys.stdout)
+    for node in nodes:
+        if json:
+            sys.stdout.write(json_line(node) + "\n")
+            continue
+        status = str(node.get("status", "?"))
+        error = f" ({clean(node['error'])})" if node.get("error") else ""
+        sys.stdout.write(
+            f"{sign(status, paint)} {clean(node.get('id', '?'))} {coloured(clean(status), status, paint)}{error}\n"
+        )
+
+
+def _parse(parser: Parser, argv: Sequence[str], place: Place) -> argparse.Namespace:
+    args = parser.parse_intermixed_args([*argv])
+    place.socket_path = getattr(args, "socket", place.socket_path)
+    place.directory = getattr(args, "dir", place.directory)
+    place.start = place.start and not getattr(args, "no_start", False)
+    return args
+
+
+def _again(place: Place, verb: str, until: float | None = None) -> Connection:
+    """The daemon went away: look for it for as long as it takes, or until `until`, then Unreachable."""
+    began = time.monotonic()
+    told = False
+    for pause in delays():
+        time.sleep(pause)
+        waited = time.monotonic() - began
+        try:
+            return place.connect(client=f"claimdag {verb}", start=place.start and waited > START_AFTER_S)
+        except Unreachable:
+            if until is not None and time.monotonic() > until:
+                raise
+        except ClaimdagError:
+            raise
+        if waited > START_AFTER_S and not told:
+            told = True
+            _note(verb, f"no daemon answers at {place.socket}; looking for it")
+    raise AssertionError
+
+
+def _note(verb: str, text: str) -> None:
+    sys.stderr.write(f"claimdag: {verb}: {clean(text)}\n")
+    sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""The commands run and work: the only room that starts processes under a claim."""

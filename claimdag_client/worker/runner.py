@@ -1,0 +1,111 @@
+"""`claimdag run` and `claimdag work`: a command run under a claim, for one node or for node after node.
+
+The command runs in a process group of its own while the claim is renewed; its exit status completes the node. When the
+claim is lost, or the worker told to stop, the whole group is ended; only then is the node handed back. What the node
+says (its summary) reaches the command in its environment and is never run.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from claimdag_client._transport.connection import Place
+from claimdag_client.cli.parsing import Parser, add_choice, add_lease, make_parser, seconds
+from claimdag_client.cli.session import UsageError
+from claimdag_client.worker.orphan_guard import Warden
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KILL_AFTER_S = 5.0
+WORKERS_MAX = 1000
+
+RUN_ABOUT = """Claim one node, run a command for it, and complete the node by the command's exit status.
+
+The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKET in its environment.
+The exit status is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started,
+and the node is handed back. Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node
+back and exits with 128+n."""
+
+WORK_ABOUT = """Run a command for node after node, each claimed when the one before is finished.
+
+As `claimdag run` for every node. It waits for work for good; with --until-empty it ends with 0 once all
+work is finished, failed or not, and with 3 where what is left needs a person. With -n N it
+is N workers, NAME/1 to NAME/N."""
+
+
+def main_run(argv: Sequence[str], place: Place) -> int:
+    """`claimdag run`: the exit status."""
+    parser = make_parser("run", RUN_ABOUT, ["claimdag run --assignee alice 7q2f-17 -- make test"])
+    parser.add_argument("id", metavar="ID", help="the node: its id, or the number in it")
+    parser.add_argument("--gen", type=int, metavar="N", help="only if the node is at this generation")
+    args, command = _parse(parser, argv)
+    warden = Warden.start(args.kill_after)
+    try:
+        _settle_place(args, place)
+        with place.connect(client="claimdag run") as connection:
+            id = f"{connection.graph}-{int(args.id)}" if args.id.isascii() and args.id.isdigit() else args.id
+        from claimdag_client.worker.pool import run_one
+
+        return run_one(place, id, command, warden, actor=args.actor, lease=args.lease, gen=args.gen,
+                       kill_after_s=args.kill_after)  # fmt: skip
+    finally:
+        warden.close()
+
+
+def main_work(argv: Sequence[str], place: Place) -> int:
+    """`claimdag work`: the exit status."""
+    parser = make_parser(
+        "work",
+        WORK_ABOUT,
+        [
+            "claimdag work --assignee alice -- ./agent.sh",
+            "claimdag work --assignee bot --role verifier -n 4 --until-empty -- make -C tests",
+        ],
+    )
+    add_choice(parser)
+    parser.add_argument("-n", "--workers", type=int, default=1, metavar="N", help="so many at once")
+    parser.add_argument("--until-empty", action="store_true", help="end when all work is finished")
+    args, command = _parse(parser, argv)
+    if not 1 <= args.workers <= WORKERS_MAX:
+        raise UsageError(f"-n {args.workers}: it is 1 to {WORKERS_MAX}")
+    warden = Warden.start(args.kill_after)
+    try:
+        _settle_place(args, place)
+        place.connect(client="claimdag work").close()
+        from claimdag_client.worker.pool import work
+
+        actors = [args.actor] if args.workers == 1 else [f"{args.actor}/{n}" for n in range(1, args.workers + 1)]
+        return work(place, actors, command, warden, role=args.role, slack=args.slack, strict=args.strict,
+                    lease=args.lease, until_empty=args.until_empty, kill_after_s=args.kill_after)  # fmt: skip
+    finally:
+        warden.close()
+
+
+def _parse(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options, and the command after `--`."""
+    parser.add_argument("--assignee", "--actor", dest="actor", metavar="NAME", help="who works")
+    add_lease(parser, "seconds of quiet after which the node goes to another (also 90s, 15m)")
+    parser.add_argument(
+        "--kill-after", type=seconds, default=KILL_AFTER_S, metavar="S",
+        help="seconds between SIGTERM and SIGKILL when the command must end (5)",
+    )  # fmt: skip
+    # Wanted by each, but said in words of its own when it is missing; so argparse would call it optional here.
+    usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[--assignee NAME]", "--assignee NAME")
+    parser.usage = f"{usage} -- COMMAND [ARGUMENT ...]"
+    arguments = [*argv]
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    args = parser.parse_args(arguments[:at])
+    command = arguments[at + 1 :]
+    if not args.actor:
+        raise UsageError("who works? name it with --assignee")
+    if not command:
+        raise UsageError("which command? it goes after --, as in: -- make test")
+    return args, command
+
+
+def _settle_place(args: argparse.Namespace, place: Place) -> None:
+    place.socket_path = getattr(args, "socket", place.socket_path)
+    place.directory = getattr(args, "dir", place.directory)
+    place.start = place.start and not getattr(args, "no_start", False)

@@ -1,0 +1,1 @@
+"""What is derived from the records and kept beside them. Import the modules; this file imports nothing."""

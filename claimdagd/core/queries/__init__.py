@@ -1,0 +1,1 @@
+"""Read-only views of the graph. Import the modules; this file imports nothing."""

@@ -1,0 +1,271 @@
+"""The command `claimdagd`: reads the arguments, takes the place on the file system, recovers the state and serves it.
+
+Here the layers meet: store, graph, service and shell know nothing of each other's making. Must hold no rule of the
+graph, and say everything that went wrong in one line with what to do about it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+import logging
+import os
+import random
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+
+from claimdagd import __version__
+from claimdagd.core.graph import Graph
+from claimdagd.model import LEASE_MAX_S, TAG_ALPHABET
+from claimdagd.server.host import directory as place
+from claimdagd.server.host import listener as listening
+from claimdagd.server.host import logs
+from claimdagd.server.host.lock import Held, Lock, same_file
+from claimdagd.server.host.systemd import Notifier
+from claimdagd.server.server import RESERVED_DESCRIPTORS, Options, Server
+from claimdagd.service import Config, Service
+from claimdagd.store.errors import Damaged, StorageError
+from claimdagd.store.files import OsFiles
+from claimdagd.store.recovery import collector_off, recover
+from claimdagd.store.store import Store
+
+log = logging.getLogger("claimdagd")
+
+# sysexits.h has the numbers: they tell a supervisor, and a client that starts daemons, whether trying again helps.
+EXIT_DAMAGED = 65  # EX_DATAERR: the state cannot be read; a person has to look
+EXIT_STORAGE = 74  # EX_IOERR
+EXIT_ALREADY_RUNNING = 75  # EX_TEMPFAIL: another one is alive
+EXIT_UNSAFE = 77  # EX_NOPERM: the place cannot be trusted
+EXIT_INTERRUPTED = 130
+
+DESCRIPTORS_WANTED = 16384
+
+EPILOG = """\
+The state is in DIR: the first of CLAIMDAG_DIR, $XDG_RUNTIME_DIR/claimdag, $XDG_STATE_HOME/claimdag,
+~/.local/state/claimdag and /tmp/claimdag-UID. It leaves in order on SIGTERM and SIGINT, and what it had
+answered is there again when it is next started.
+
+examples:
+  claimdagd
+  claimdagd --dir ~/graph --durability fsync     a state that survives the machine
+  claimdagd --dir ~/graph --salvage              after it refused a damaged one
+
+Exit status: 0 it was told to leave, 2 wrong use, 65 the state is damaged, 74 the state cannot be written or
+its directory, lock or socket was taken away, 75 another one is alive, 77 the directory cannot be trusted.
+"""
+#: How many objects are made between two looks of the collector at the young ones.
+YOUNG_OBJECTS = 10_000
+#: A full collection looks at every node: 400 ms at 200,000. None happens by itself.
+NEVER = 1_000_000_000
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    now = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the daemon until it is told to leave; returns its exit status."""
+    arguments = _parser().parse_args(argv)
+    if arguments.backend == "trio" and importlib.util.find_spec("trio") is None:
+        _parser().error("trio is not installed: pip install 'claimdagd[trio]'")
+    # Whatever this process makes is for its user alone.
+    os.umask(0o077)
+    logs.configure(arguments.log_level)
+    try:
+        return _run(arguments)
+    except Held as exc:
+        log.error("%s", exc)
+        return EXIT_ALREADY_RUNNING
+    except place.Unsafe as exc:
+        log.error("%s", exc)
+        return EXIT_UNSAFE
+    except Damaged as exc:
+        log.error("%s", exc)
+        return EXIT_DAMAGED
+    except StorageError as exc:
+        log.error("%s", exc)
+        return EXIT_STORAGE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    uid = os.geteuid()
+    notifier = Notifier.from_environ(os.environ, os.getpid())
+    adopted = listening.adopt(os.environ, os.getpid())
+    directory = place.choose_directory(arguments.dir, os.environ, uid)
+    socket_path = adopted.path if adopted else place.choose_socket(arguments.socket, os.environ, directory)
+    if adopted is None:
+        place.check_socket_path(socket_path)
+    directory_fd = place.open_directory(directory, uid)
+    locks = [Lock.take(os.path.join(directory, "lock"), uid)]
+    if adopted is None and socket_path != os.path.join(directory, "sock"):
+        # The directory's lock says nothing of a socket elsewhere, which a daemon of another directory may serve.
+        locks.append(Lock.take(f"{socket_path}.lock", uid))
+    graph, store, service = _recover(arguments, directory)
+    listener = adopted or listening.bind(socket_path, uid)
+    directory_itself = os.fstat(directory_fd)
+
+    def dispossessed() -> str | None:
+        if not same_file(directory, directory_itself):
+            return f"the directory {directory}"
+        for lock in locks:
+            if not lock.is_ours():
+                return f"the lock {lock.path}"
+        return None if listener.is_ours() else f"the socket {listener.path}"
+
+    server = Server(
+        service,
+        listener,
+        SystemClock(),
+        options=Options(idle_exit_s=arguments.idle_exit, max_connections=_room_for_connections()),
+        notifier=notifier,
+        sync=store.sync if arguments.durability == "fsync" else None,
+        dispossessed=dispossessed,
+        status=lambda: _status(graph, server),
+        housekeep=spare_the_collector,
+    )
+    log.info(
+        "serving graph %s (%d nodes) at %s, pid %d, claimdagd %s",
+        graph.tag, len(graph.vertices), listener.path, os.getpid(), __version__,
+    )  # fmt: skip
+    try:
+        return anyio.run(server.run, arguments.backend, backend=arguments.backend, backend_options=_loop(arguments))
+    finally:
+        listener.close()
+        store.close()
+        for lock in reversed(locks):
+            lock.close()
+
+
+def _recover(arguments: argparse.Namespace, directory: str) -> tuple[Graph, Store, Service]:
+    """Build the layers from what is on disk; the collector never has to look at it again."""
+    clock = SystemClock()
+    files = OsFiles()
+    fsync = arguments.durability == "fsync"
+    recovered = recover(files, directory, salvage=arguments.salvage, new_tag=_new_tag, at=clock.wall())
+    for note in recovered.notes:
+        log.warning("%s", note)
+    graph = Graph(recovered.tag, max_nodes=arguments.max_nodes, default_lease_s=arguments.lease)
+    with collector_off():
+        try:
+            graph.load(recovered.nodes, recovered.capacities, recovered.next_number, clock.now())
+        except ValueError as exc:
+            raise Damaged(directory, None, str(exc)) from exc
+    store = Store(files, directory, arguments.durability, recovered)
+    config = Config(grace_s=arguments.grace, fsync=fsync, pid=os.getpid(), check=arguments.check)
+    service = Service(graph, store, clock, config, once=recovered.once, ledger=recovered.ledger)
+    tame_the_collector()
+    return graph, store, service
+
+
+def tame_the_collector() -> None:
+    """From now on it looks at what is young, and by itself never at what has come to stay."""
+    gc.set_threshold(YOUNG_OBJECTS, 20, NEVER)
+    gc.freeze()
+
+
+def spare_the_collector() -> None:
+    """Collect the young; what outlives that has come to stay, without cycles: references alone free it when it goes."""
+    gc.collect(1)
+    gc.freeze()
+
+
+def _status(graph: Graph, server: Server) -> str:
+    """The line of `systemctl status`."""
+    nodes, live, connections = len(graph.vertices), graph.live, len(server.connections)
+    return f"graph {graph.tag}: {nodes} nodes, {live} claimed, {connections} connected"
+
+
+def _new_tag() -> str:
+    """Four characters that an earlier session's graph will hardly have had: by chance, since nothing is kept of it."""
+    return "".join(random.SystemRandom().choices(TAG_ALPHABET, k=4))
+
+
+def _room_for_connections() -> int:
+    """Allow this process as many descriptors as it may have, and say how many of them connections may take."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(DESCRIPTORS_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (OSError, ValueError):
+            pass  # a sandbox may forbid it: what there is has to do
+    return max(1, min(soft, DESCRIPTORS_WANTED) - RESERVED_DESCRIPTORS)
+
+
+def _loop(arguments: argparse.Namespace) -> dict[str, Any]:
+    if arguments.backend != "asyncio":
+        return {}
+    wanted = arguments.uvloop and not os.environ.get("CLAIMDAG_NO_UVLOOP")
+    return {"use_uvloop": bool(wanted and importlib.util.find_spec("uvloop"))}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="claimdagd",
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Serve one claim graph at one Unix socket. The command line claimdag starts it by itself.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=f"claimdagd {__version__}")
+    parser.add_argument("--dir", metavar="DIR", help="where the state is kept (default: see below)")
+    parser.add_argument("--socket", metavar="PATH", help="where to listen (default: CLAIMDAG_SOCKET, else DIR/sock)")
+    parser.add_argument("--max-nodes", metavar="N", type=_count, default=4096, help="the graph's cap (4096)")
+    parser.add_argument("--lease", metavar="S", type=_positive, default=900.0, help="a claim's seconds (900)")
+    parser.add_argument(
+        "--grace", metavar="S", type=_seconds, default=5.0, help="seconds a lost connection's claims are kept (5)"
+    )
+    parser.add_argument(
+        "--durability", choices=("process", "fsync"), default="process",
+        help="what an answer survives: this process's death, or the machine's, at the price of a flush",
+    )  # fmt: skip
+    parser.add_argument("--salvage", action="store_true", help="take what can be read of a damaged state; keeps a copy")
+    parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio", help="the event loop (asyncio)")
+    parser.add_argument(
+        "--no-uvloop", dest="uvloop", action="store_false", help="asyncio's own loop even where uvloop is installed"
+    )
+    # Re-derives everything after every change: for tests, and for hunting a bug.
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--log-level", choices=logs.LEVELS, default="info", help="what is said on stderr (info)")
+    parser.add_argument(
+        "--idle-exit", metavar="S", type=_positive, help="leave after being idle, empty and alone for S seconds"
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    return int(_number(text, "a whole number from 1", int, least=1))
+
+
+def _seconds(text: str) -> float:
+    return _number(text, "a number of seconds from 0", float)
+
+
+def _positive(text: str) -> float:
+    return _number(text, "a number of seconds over 0", float, least=sys.float_info.min)
+
+
+def _number(text: str, what: str, kind: type[int] | type[float], *, least: float = 0) -> float:
+    try:
+        number = kind(text)
+    except ValueError:
+        number = -1
+    if not least <= number <= LEASE_MAX_S:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""The lock that says whether a daemon lives: an flock on a file, and nothing else.
+
+Holding it is the only licence to unlink a socket. A stopped daemon still holds it, a killed one does not, so there is
+nothing to guess and no pid to trust; the pid in the file is for messages alone. The file is never unlinked, because a
+lock on an unlinked file keeps nobody out.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+
+from claimdagd.server.host.directory import Unsafe
+
+#: How long a newcomer waits for a daemon that may just be leaving: longer than a drain takes.
+PATIENCE_S = 1.5
+
+
+class Held(Exception):
+    """Another process holds the lock at `path`; `pid` is what it wrote there, or 0."""
+
+    def __init__(self, path: str, pid: int) -> None:
+        who = f"claimdagd with pid {pid}" if pid else "another claimdagd"
+        super().__init__(f"{path}: {who} is alive and holds it")
+        self.path = path
+        self.pid = pid
+
+
+class Lock:
+    """An flock that this process holds until `close`, or its end."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, path: str, uid: int, *, patience_s: float = PATIENCE_S) -> Lock:
+        """Take the lock at `path`, making the file. Raises `Held` when a living process keeps it, or `Unsafe`."""
+        give_up_at = time.monotonic() + patience_s
+        while True:
+            descriptor = _open(path, uid)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as exc:
+                pid = _pid_in(descriptor)
+                os.close(descriptor)
+                if exc.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise Unsafe(path, f"it cannot be locked: {exc.strerror}") from exc
+                if time.monotonic() >= give_up_at:
+                    raise Held(path, pid) from None
+                time.sleep(0.05)
+                continue
+            lock = cls(path, descriptor)
+            if lock.is_ours():
+                lock._sign()
+                return lock
+            # The file was replaced between open and lock: what we hold keeps nobody out.
+            lock.close()
+
+    def is_ours(self) -> bool:
+        """Whether the path still names the file that this process has locked."""
+        return same_file(self.path, os.fstat(self._descriptor))
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _sign(self) -> None:
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError:
+            pass  # a full disk costs the name in a message, not the lock
+
+
+def same_file(path: str, expected: os.stat_result) -> bool:
+    """Whether `path` itself, unfollowed, is the file that `expected` describes."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == (expected.st_dev, expected.st_ino)
+
+
+def _open(path: str, uid: int) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as exc:
+        reason = "it is a symbolic link, which is never followed here" if os.path.islink(path) else exc.strerror
+        raise Unsafe(path, f"the lock cannot be opened: {reason}") from exc
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != uid:
+        os.close(descriptor)
+        what = "is not a plain file" if found.st_uid == uid else f"belongs to user {found.st_uid}"
+        raise Unsafe(path, f"the lock {what}")
+    return descriptor
+
+
+def _pid_in(descriptor: int) -> int:
+    try:
+        return int(os.pread(descriptor, 32, 0))
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,411 @@
+"""One client's connection: bytes in, whole lines to the service, answers out. A plain synchronous object.
+
+The order of work is: read a chunk, give the service all its lines, send all the answers at once, without waiting. Only
+what the kernel would not take is kept and sent when the peer reads again. A connection has at most one turn's worth of
+work done before others have theirs, and one whose peer does not read is first not read from, then cut off: nobody is
+waited for. Must not know what a request means.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from claimdagd.server.loop.framer import Framer, TooLong
+from claimdagd.wire import LINE_MAX_BYTES
+
+if TYPE_CHECKING:
+    from claimdagd.server.loop.poller import Poller
+    from claimdagd.service import Service
+
+log = logging.getLogger("claimdagd")
+
+#: Read at once; more in the middle of a long line.
+READ_BYTES = 16 * 1024
+READ_LONG_BYTES = 256 * 1024
+#: The most of one client's work before everybody else has a turn.
+TURN_LINES = 256
+TURN_S = 0.002
+#: Answers that a peer may leave unread before its requests are left unread too.
+UNREAD_MAX_BYTES = 4 * 1024 * 1024
+#: Once all connections together have this much unread, each of them is read from only when it has nothing.
+UNREAD_TOTAL_MAX_BYTES = 64 * 1024 * 1024
+#: Events that a watcher may leave unread before it is told `lagged`, besides what came at once while it kept up.
+WATCHER_MAX_BYTES = 1024 * 1024
+#: A peer that has not read a byte for so long, with answers waiting, is cut off.
+STALL_S = 10.0
+#: How long the rest of an overlong line is read and dropped, so that the peer lives to read why.
+DISCARD_S = 5.0
+
+_FOREVER = float("inf")
+
+
+#: Without a rid, like every answer to a line that could not be read.
+TOO_LARGE_LINE = (
+    b'{"error":{"code":"too_large","message":"request: over the %d bytes that a line may have; the connection ends"}}\n'
+    % LINE_MAX_BYTES
+)
+
+
+class Hub(Protocol):
+    """What connections share: the loop, the service, and who has something to send."""
+
+    service: Service
+    poller: Poller
+    #: Connections to be flushed at the end of this turn.
+    dirty: list[Connection]
+    #: Connections that have a deadline.
+    slow: set[Connection]
+    #: Bytes that all peers together have left unread.
+    unread_bytes: int
+
+    def beat(self) -> None:
+        """Say that the loop runs."""
+
+    def settle(self) -> None:
+        """End a turn: flush whoever has something to send."""
+
+    def await_commit(self, connection: Connection) -> bool:
+        """If answers are held back until a flush, have the connection flushed after that, and say so."""
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is closed."""
+
+
+class Connection:
+    """A client and its session. Everything happens in `on_readable`, `on_writable`, `on_turn` and `flush`."""
+
+    __slots__ = (
+        "_discarding",
+        "_ending",
+        "_eof",
+        "_framer",
+        "_hub",
+        "_lag_at",
+        "_lines",
+        "_lingering",
+        "_out",
+        "_overlong",
+        "_reading",
+        "_recv",
+        "_send",
+        "_session",
+        "_sock",
+        "_turn_due",
+        "_unread",
+        "_writing",
+        "closed",
+        "deadline",
+        "dirty",
+        "fd",
+    )
+
+    def __init__(self, sock: socket.socket, hub: Hub) -> None:
+        self._hub = hub
+        self._sock = sock
+        self._recv = sock.recv
+        self._send = sock.send
+        self.fd = sock.fileno()
+        self._framer = Framer(LINE_MAX_BYTES)
+        #: Whole lines that the last turn had no time for.
+        self._lines: deque[bytes] = deque()
+        #: Answers of this turn.
+        self._out: list[bytes] = []
+        #: Answers that the kernel would not take yet.
+        self._unread = bytearray()
+        self._lag_at = WATCHER_MAX_BYTES
+        self._reading = False
+        self._writing = False
+        self._turn_due = False
+        self._eof = False
+        self._lingering = False
+        self._overlong = False
+        self._discarding = False
+        self._ending = False
+        self.dirty = False
+        self.closed = False
+        #: When the connection is cut off unless something happens before, on the real monotonic clock.
+        self.deadline = _FOREVER
+        self._session = hub.service.open(self.deliver, self.hang_up)
+        self._read_on()
+
+    # ------------------------------------------------------------------------------- what the service calls, any time
+
+    def deliver(self, line: bytes) -> None:
+        """Queue bytes for the peer; they leave at the end of the turn, together."""
+        self._out.append(line)
+        if not self.dirty:
+            self.dirty = True
+            self._hub.dirty.append(self)
+
+    def hang_up(self) -> None:
+        """Close after what is queued; no more is read."""
+        self._ending = True
+        self._lines.clear()
+        if not self.dirty:
+            self.dirty = True
+            self._hub.dirty.append(self)
+
+    # --------------------------------------------------------------------------------------------- what the loop calls
+
+    def on_readable(self) -> None:
+        """Read once, and do a turn's work of what came."""
+        try:
+            self._hub.beat()
+            self._read()
+        except Exception:
+            self._broken()
+        self._hub.settle()
+
+    def on_turn(self) -> None:
+        """Go on with lines that were left over."""
+        self._turn_due = False
+        if self.closed:
+            return
+        try:
+            self._hub.beat()
+            self._work()
+        except Exception:
+            self._broken()
+        self._hub.settle()
+
+    def on_writable(self) -> None:
+        """Send on what was left unread."""
+        try:
+            sent = self._send(self._unread)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close()
+        else:
+            del self._unread[:sent]
+            self._hub.unread_bytes -= sent
+            self._put_off_deadline()
+            self._steer()
+        self._hub.settle()
+
+    def last_call(self) -> None:
+        """Read what was sent before the daemon leaves."""
+        if self._reading:
+            self.on_readable()
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests that were read are still to be looked at."""
+        return bool(self._lines)
+
+    def on_hangup(self) -> None:
+        """The peer, which had closed its sending side before, is gone altogether."""
+        self.close()
+        self._hub.settle()
+
+    def on_deadline(self) -> None:
+        """Cut the peer off."""
+        if self._unread:
+            log.info("cut off a client that left %d bytes unread", len(self._unread))
+        self.close()
+        self._hub.settle()
+
+    # -------------------------------------------------------------------------------------------------------- sending
+
+    def flush(self) -> None:
+        """Send what this turn has brought, as far as it goes without waiting."""
+        self.dirty = False
+        out = self._out
+        if out and not self.closed:
+            data = out[0] if len(out) == 1 else b"".join(out)
+            out.clear()
+            if self._unread:
+                self._keep(data)
+            else:
+                try:
+                    sent = self._send(data)
+                except (BlockingIOError, InterruptedError):
+                    sent = 0
+                except OSError:
+                    self.close(undelivered=True)
+                    return
+                if sent < len(data):
+                    self._put_off_deadline()
+                    self._keep(data[sent:] if sent else data)
+        if self._unread or self._lines or not self._reading or self._ending or self._overlong:
+            self._steer()
+
+    def close(self, undelivered: bool = False) -> None:
+        """Close now. The service hears of it, once; `undelivered`: the peer is known not to have read what was sent."""
+        if self.closed:
+            return
+        self.closed = True
+        undelivered = undelivered or bool(self._unread)
+        hub = self._hub
+        hub.poller.forget(self.fd)
+        self._lines.clear()
+        self._out.clear()
+        hub.unread_bytes -= len(self._unread)
+        self._unread.clear()
+        hub.slow.discard(self)
+        hub.forget(self)
+        self._sock.close()
+        hub.service.closed(self._session, undelivered)
+
+    def _keep(self, data: bytes) -> None:
+        if not self._unread:
+            # A replay that it asked for, or one large event, is not the fault of its slowness.
+            self._lag_at = WATCHER_MAX_BYTES + len(data)
+        elif self._session.watching and len(self._unread) > self._lag_at and not self._ending:
+            # Only whole lines are ever queued, so this one starts a line of its own.
+            data = self._hub.service.lagged(self._session)
+            self._ending = True
+            self._lines.clear()
+            self._put_off_deadline()
+        self._unread += data
+        self._hub.unread_bytes += len(data)
+
+    def _put_off_deadline(self) -> None:
+        # A watcher has a bound on bytes instead: it may well read nothing while it is stopped in a debugger.
+        patient = self._session.watching and not self._ending
+        self.deadline = _FOREVER if patient else time.monotonic() + STALL_S
+        self._hub.slow.add(self)
+
+    # -------------------------------------------------------------------------------------------------------- reading
+
+    def _read(self) -> None:
+        try:
+            data = self._recv(READ_BYTES if self._framer.held < READ_BYTES else READ_LONG_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            # The kernel says so (ECONNRESET) when a peer ends with answers in its queue that it never read.
+            self.close(undelivered=True)
+            return
+        if not data:
+            self._end_of_input()
+        elif self._discarding:
+            pass
+        else:
+            try:
+                lines = self._framer.feed(data)
+            except TooLong as exc:
+                lines = exc.whole
+                self._overlong = True
+            if len(lines) == 1 and not self._overlong:
+                self._hub.service.receive(self._session, lines)
+            elif lines or self._overlong:
+                self._lines.extend(lines)
+                self._work()
+
+    def _work(self) -> None:
+        if self._lines:
+            self._hub.service.receive(self._session, self._turn())
+        if self._overlong and not self._lines and not self._discarding and not self._ending:
+            self._discarding = True
+            self.deliver(TOO_LARGE_LINE)
+        if self._lines and not self.dirty:
+            self._steer()
+
+    def _turn(self) -> Iterator[bytes]:
+        """The lines of one turn: the service takes them one by one, and is told that it is over when time is up."""
+        lines = self._lines
+        over_at = time.monotonic() + TURN_S
+        for _ in range(TURN_LINES):
+            if not lines:
+                return
+            yield lines.popleft()
+            if time.monotonic() > over_at:
+                return
+
+    def _end_of_input(self) -> None:
+        self._eof = True
+        self._stop_reading()
+        if _is_gone(self.fd):
+            self.close()
+            return
+        if self._discarding:
+            self._ending = True
+            self._steer()
+            return
+        # Only the sending side was closed (socat, a shell's here-document): whoever did that is waiting for answers.
+        if rest := self._framer.rest():
+            self._hub.service.receive(self._session, [rest])
+        if not self.closed:
+            self._steer()
+
+    # ------------------------------------------------------------------------------------------- what to wait for next
+
+    def _steer(self) -> None:
+        """Wait for exactly what the connection's state calls for; close it when that is nothing."""
+        if self.closed or self.dirty:
+            return  # a dirty one is steered by its flush
+        hub = self._hub
+        unread = len(self._unread)
+        if unread:
+            if not self._writing:
+                self._writing = True
+                hub.poller.add_writer(self.fd, self.on_writable)
+        else:
+            if self._writing:
+                self._writing = False
+                hub.poller.remove_writer(self.fd)
+            if not self._discarding and self.deadline != _FOREVER:
+                self.deadline = _FOREVER
+                hub.slow.discard(self)
+            if self._is_finished():
+                if not hub.await_commit(self):
+                    self.close()
+                return
+            if self._discarding and self.deadline == _FOREVER:
+                self._say_goodbye()
+        backed_up = unread > (UNREAD_MAX_BYTES if hub.unread_bytes < UNREAD_TOTAL_MAX_BYTES else 0)
+        if self._lines and not backed_up and not self._turn_due:
+            self._turn_due = True
+            hub.poller.soon(self.on_turn)
+        if self._eof or self._ending or self._lines or backed_up or (self._overlong and not self._discarding):
+            self._stop_reading()
+        elif not self._reading:
+            self._read_on()
+        if self._eof and not self._lingering:
+            self._lingering = True
+            hub.poller.add_hangup(self.fd, self.on_hangup)
+
+    def _is_finished(self) -> bool:
+        if self._ending:
+            return True
+        return self._eof and not self._lines and not self._session.parked and not self._session.watching
+
+    def _say_goodbye(self) -> None:
+        """The answer to an overlong line is on its way: no more comes from here, and what still comes is dropped."""
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        self.deadline = time.monotonic() + DISCARD_S
+        self._hub.slow.add(self)
+
+    def _read_on(self) -> None:
+        self._reading = True
+        self._hub.poller.add_reader(self.fd, self.on_readable)
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._hub.poller.remove_reader(self.fd)
+
+    def _broken(self) -> None:
+        """A bug: it costs this connection, and is said in the log."""
+        log.exception("a connection ends by an error in claimdagd itself")
+        try:
+            self.close()
+        except Exception:
+            log.exception("and so did the closing of it")
+
+
+def _is_gone(fd: int) -> bool:
+    """Whether the peer has closed both directions: the end of its stream alone does not tell."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))

@@ -1,0 +1,203 @@
+"""How answers are put into bytes: one line each, `ok` or `error`. Must not decide anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from claimdagd import wire
+from claimdagd.core.apply import Result
+from claimdagd.core.graph import Graph
+from claimdagd.core.queries.views import resource_view, view_from
+from claimdagd.core.refusal import Refusal
+from claimdagd.core.state import Vertex
+from claimdagd.model import Kind, Outcome, Role, Status, When
+from claimdagd.wire import Code
+
+_encode = msgspec.json.Encoder().encode
+_loosely = msgspec.json.Decoder().decode
+
+Records = dict[Vertex, bytes]
+
+#: Fields with a closed list of values, by name.
+_ENUMS: Final[dict[str, type[StrEnum]]] = {"kind": Kind, "role": Role, "status": Status, "when": When}
+
+
+_OPS: Final = {cls: op for op, cls in wire.REQUEST_TYPES.items()}
+
+
+def op_of(r: wire.Request) -> str:
+    """The op that a request names."""
+    return _OPS[type(r)]
+
+
+def encode_ok(rid: str | int | None, ok: bytes) -> bytes:
+    """An answer's line; `rid` is echoed where the caller sent one."""
+    if rid is None:
+        return b'{"ok":%b}\n' % ok
+    if type(rid) is int:
+        return b'{"rid":%d,"ok":%b}\n' % (rid, ok)
+    return b'{"rid":%b,"ok":%b}\n' % (_encode(rid), ok)
+
+
+def error_of(refusal: Refusal) -> bytes:
+    """The error object."""
+    return _encode({"code": refusal.code, "message": refusal.message, **refusal.details})
+
+
+def refused(rid: str | int | None, refusal: Refusal) -> bytes:
+    """The line that says no."""
+    if rid is None:
+        return b'{"error":%b}\n' % error_of(refusal)
+    return b'{"rid":%b,"error":%b}\n' % (_encode(rid), error_of(refusal))
+
+
+def refusal_of_line(line: bytes, exc: Exception) -> bytes:
+    """The answer to a line that is no request: what was wrong, by name, and what is accepted."""
+    rid: str | int | None = None
+    try:
+        raw = _loosely(line)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        what = "nested too deeply" if isinstance(error, RecursionError) else f"not JSON: {error}"
+        return refused(None, Refusal(Code.BAD_REQUEST, f"bad line: {what}; one JSON object a line is a request"))
+    if not isinstance(raw, dict):
+        return refused(None, Refusal(Code.BAD_REQUEST, "bad line: not an object; a request is one JSON object a line"))
+    candidate = raw.get("rid")
+    if isinstance(candidate, str | int) and not isinstance(candidate, bool):
+        rid = candidate
+    op = raw.get("op")
+    if not isinstance(op, str):
+        message = "bad line: no op; a request names its op as a string"
+        return refused(rid, Refusal(Code.BAD_REQUEST, message, field="op"))
+    cls = wire.REQUEST_TYPES.get(op)
+    if cls is None:
+        known = ", ".join(wire.REQUEST_TYPES)
+        return refused(rid, Refusal(Code.UNKNOWN_OP, f"unknown op {op[:64]!r}; known are {known}"))
+    accepted = [f.encode_name for f in msgspec.structs.fields(cls)]
+    unknown = [name for name in raw if name != "op" and name not in accepted]
+    if unknown:
+        names = ", ".join(repr(name[:64]) for name in unknown[:8])
+        message = f"{op}: unknown field {names}; accepted are {', '.join(accepted)}"
+        return refused(rid, Refusal(Code.BAD_REQUEST, message, field=unknown[0][:64]))
+    return refused(rid, Refusal(Code.BAD_REQUEST, f"{op}: {_in_words(op, str(exc))}", **_field_of(str(exc))))
+
+
+def _in_words(op: str, message: str) -> str:
+    """What msgspec says, with the values of an enum in it, and without a regular expression.
+
+    The only pattern of the wire is that of a name.
+    """
+    if message.startswith("Invalid enum value"):
+        name = message.rstrip("`").rpartition(".")[2]
+        values = Outcome if op == "complete" and name == "status" else _ENUMS.get(name, ())
+        return f"{message}; it is one of {', '.join(values)}" if values else message
+    wanted, found, rest = message.partition("Expected `str` matching regex ")
+    name = "Expected a name (1 to 64 of A-Za-z0-9._@:/-)"
+    return f"{wanted}{name}{rest[rest.rindex(chr(39)) + 1 :]}" if found else message
+
+
+def _field_of(message: str) -> dict[str, Any]:
+    """The field that msgspec names, from its path `$.field[0].part` or from "missing required field `x`"."""
+    _, at, path = message.rpartition(" - at `")
+    if at:
+        return {"field": path.rstrip("`").removeprefix("$.")}
+    _, missing, name = message.partition("required field `")
+    return {"field": name.rstrip("`")} if missing else {}
+
+
+def view(graph: Graph, v: Vertex, recs: Records) -> bytes:
+    """A node's view; the record's own JSON is kept for the journal."""
+    encoded = recs.get(v)
+    if encoded is None:
+        encoded = recs[v] = _encode(v.rec)
+    return view_from(graph, v, encoded)
+
+
+def _node(graph: Graph, _r: Any, result: Result, recs: Records) -> bytes:
+    assert result.v is not None
+    return view(graph, result.v, recs)
+
+
+def _ids(_graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
+    return _encode({"ids": result.ids})
+
+
+def _claim(graph: Graph, _r: Any, result: Result, recs: Records) -> bytes:
+    assert result.v is not None
+    return claimed(graph, result.v, recs)
+
+
+def claimed(graph: Graph, v: Vertex, recs: Records) -> bytes:
+    """What a claim answers."""
+    lease = v.lease
+    assert lease is not None
+    return b'{"id":"%b","gen":%d,"expires_in":%.3f,"node":%b}' % (
+        v.rec.id.encode(),
+        v.rec.gen,
+        lease.deadline - graph.now,
+        view(graph, v, recs),
+    )
+
+
+def _held(graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
+    v = result.v
+    assert v is not None
+    assert v.lease is not None
+    return b'{"id":"%b","gen":%d,"expires_in":%.3f}' % (v.rec.id.encode(), v.rec.gen, v.lease.deadline - graph.now)
+
+
+def _moved(_graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
+    assert result.v is not None
+    return b'{"id":"%b","gen":%d}' % (result.v.rec.id.encode(), result.v.rec.gen)
+
+
+def next_part(claim: bytes | None, refusal: Refusal | None) -> bytes:
+    """The part of a complete's reply that tells of the next claim: it, or null with its code."""
+    if claim is not None:
+        return b',"next":%b,"code":null,"next_error":null' % claim
+    if refusal is None:
+        return b',"next":null,"code":null,"next_error":null'
+    return b',"next":null,"code":%b,"next_error":%b' % (_encode(refusal.code), error_of(refusal))
+
+
+def with_next(completed: bytes, claim: bytes | None, refusal: Refusal | None = None) -> bytes:
+    """A complete's reply whose `next` is known only now."""
+    return b"%b%b}" % (completed[: completed.rindex(b',"next":')], next_part(claim, refusal))
+
+
+def _completed(graph: Graph, _r: Any, result: Result, recs: Records) -> bytes:
+    assert result.v is not None
+    claim = claimed(graph, result.next, recs) if result.next is not None else None
+    return b'{"node":%b,"ready":%b%b}' % (
+        view(graph, result.v, recs),
+        _encode(result.ready) if result.ready else b"[]",
+        next_part(claim, result.next_refusal),
+    )
+
+
+def _resource(graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
+    assert result.name is not None
+    return _encode(resource_view(graph, result.name))
+
+
+REPLIES: dict[type[wire.Request], Callable[[Graph, Any, Result, Records], bytes]] = {
+    wire.Upsert: _node,
+    wire.Submit: _ids,
+    wire.Claim: _claim,
+    wire.ClaimNext: _claim,
+    wire.Renew: _held,
+    wire.Running: _held,
+    wire.Release: _moved,
+    wire.Reopen: _moved,
+    wire.Archive: _moved,
+    wire.Unarchive: _moved,
+    wire.Complete: _completed,
+    wire.Cancel: _ids,
+    wire.Reclaim: _ids,
+    wire.Link: _node,
+    wire.Unlink: _node,
+    wire.SetCapacity: _resource,
+}

@@ -1,0 +1,311 @@
+"""The client's end of the protocol without I/O, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from claimdag_client._protocol import requests as asks
+from claimdag_client._protocol.protocol import Call, Conversation
+from claimdag_client.errors import ClaimLost, Malformed, Storage, Unreachable
+
+NODE = {
+    "id": "t3st-1", "kind": "task", "role": "unset", "status": "claimed", "summary": "", "parent": None, "deps": [],
+    "needs": {}, "cost": 1.0, "priority": 0, "assignee": "a", "gen": 2, "attempts": 1, "max_attempts": None,
+    "outcome": None, "cause": None, "error": None, "archived": False, "created_at": 0.0, "updated_at": 0.0,
+    "started_at": None, "finished_at": None,
+}  # fmt: skip
+
+
+class Table:
+    """A conversation, and the daemon's side of it played by hand."""
+
+    def __init__(self) -> None:
+        self.talk = Conversation("tok")
+        self.now = 100.0
+        self.talk.opened("t3st", self.now)
+
+    def ask(self, ask: asks.Ask[Any]) -> Call[Any]:
+        return self.talk.ask(ask, self.now, lambda: None)
+
+    def sent(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.talk.take().splitlines()]
+
+    def answer(self, request: dict[str, Any], **ok: Any) -> None:
+        self.talk.received(json.dumps({"rid": request["rid"], "ok": ok}).encode(), self.now)
+
+    def refuse(self, request: dict[str, Any], code: str) -> None:
+        error = {"code": code, "message": f"{request['op']}: no"}
+        self.talk.received(json.dumps({"rid": request["rid"], "error": error}).encode(), self.now)
+
+    def tell(self, **event: Any) -> None:
+        self.talk.received(json.dumps({"event": event}).encode(), self.now)
+
+    def reconnect(self) -> None:
+        self.talk.dropped()
+        self.talk.opened("t3st", self.now)
+
+    def claim(self, lease: float = 30.0, gen: int = 2) -> Call[Any]:
+        call = self.ask(asks.claim_next("a", lease=lease))
+        self.grant(self.sent()[-1], lease, gen)
+        return call
+
+    def grant(self, request: dict[str, Any], lease: float = 30.0, gen: int = 2) -> None:
+        self.answer(request, id="t3st-1", gen=gen, expires_in=lease, node={**NODE, "gen": gen})
+
+
+def next_claim(gen: int) -> dict[str, Any]:
+    return {"id": "t3st-2", "gen": gen, "expires_in": 12.0, "node": {**NODE, "id": "t3st-2", "gen": gen}}
+
+
+def test_claim_is_renewed_after_a_third_of_its_lease_and_then_of_what_was_given() -> None:
+    """Never before, and never twice at once."""
+    table = Table()
+    table.claim(lease=30)
+    assert table.talk.due() == 110
+    table.now = 109.9
+    table.talk.tick(table.now)
+    assert table.sent() == []
+    table.now = 110
+    table.talk.tick(table.now)
+    [renewal] = table.sent()
+    assert renewal == {
+        "op": "renew", "id": "t3st-1", "gen": 2, "actor": "a", "lease": 30, "bound": True, "rid": renewal["rid"],
+    }  # fmt: skip
+    table.talk.tick(table.now + 20)
+    assert table.sent() == []
+    assert table.talk.due() is None
+    table.now = 111
+    table.answer(renewal, id="t3st-1", gen=2, expires_in=60)
+    assert table.talk.due() == 131
+
+
+def test_expiring_renews_at_once() -> None:
+    """The daemon's warning is heeded whatever the plan."""
+    table = Table()
+    table.claim()
+    table.tell(op="expiring", id="t3st-1", gen=2, expires_in=1)
+    assert [request["op"] for request in table.sent()] == ["renew"]
+
+
+def test_renewal_that_the_daemon_could_not_do_is_tried_again() -> None:
+    """A full disk costs nobody a claim."""
+    table = Table()
+    held = table.claim().held
+    table.now = 110
+    table.talk.tick(table.now)
+    table.refuse(table.sent()[0], "storage")
+    assert held is not None
+    assert held.lost is None
+    assert table.talk.due() == 111
+
+
+def test_renewal_refused_is_a_claim_lost() -> None:
+    """With the code for its reason, told once."""
+    table = Table()
+    held = table.claim().held
+    assert held is not None
+    told: list[str | None] = []
+    held.on_lost = lambda: told.append(held.lost)
+    table.now = 110
+    table.talk.tick(table.now)
+    table.refuse(table.sent()[0], "gen_mismatch")
+    table.tell(op="lost", id="t3st-1", gen=2, why="reclaim")
+    assert told == ["gen_mismatch"]
+    with pytest.raises(ClaimLost):
+        held.check()
+    assert table.talk.due() is None
+
+
+def test_loss_of_an_older_generation_leaves_the_claim() -> None:
+    """Events are about one generation."""
+    table = Table()
+    held = table.claim(gen=5).held
+    table.tell(op="lost", id="t3st-1", gen=2, why="reclaim")
+    assert held is not None
+    assert held.lost is None
+
+
+def test_reconnect_rebinds_first_and_then_asks_again_in_order() -> None:
+    """With the same tokens and what is left of a wait."""
+    table = Table()
+    table.claim()
+    table.ask(asks.upsert(summary="x"))
+    table.ask(asks.claim_next("b", wait=50))
+    first = table.sent()
+    table.now = 120
+    table.reconnect()
+    again = table.sent()
+    assert [request["op"] for request in again] == ["renew", "upsert", "claim_next"]
+    assert again[1] == first[0]
+    assert again[2] == {**first[1], "wait": 30}
+
+
+def test_complete_on_its_way_over_a_reconnect_is_asked_again_and_not_renewed() -> None:
+    """A renewal of a node that is done by now would call the claim lost."""
+    table = Table()
+    held = table.claim().held
+    call = table.ask(asks.complete("t3st-1", gen=2, actor="a"))
+    table.sent()
+    table.reconnect()
+    [again] = table.sent()
+    assert again["op"] == "complete"
+    table.answer(again, node={**NODE, "status": "done"}, ready=[])
+    assert call.result().node.status == "done"
+    assert held is not None
+    assert held.lost is None
+    assert not table.talk.held
+
+
+def test_answer_to_a_repeated_claim_is_believed_after_a_renewal() -> None:
+    """It may be the first asking's answer, with the claim long gone."""
+    table = Table()
+    call = table.ask(asks.claim_next("a"))
+    table.reconnect()
+    [again] = table.sent()
+    table.grant(again)
+    assert not call.settled
+    [renewal] = table.sent()
+    assert (renewal["op"], renewal["gen"], renewal["bound"]) == ("renew", 2, True)
+    table.refuse(renewal, "gen_mismatch")
+    [anew] = table.sent()
+    assert anew["once"] != again["once"]
+    table.grant(anew, gen=7)
+    assert call.result().gen == 7
+    assert [*table.talk.held] == [("t3st-1", 7)]
+
+
+def test_next_of_a_complete_is_held_and_its_own_claim_no_more() -> None:
+    """Under the lease and the binding that were asked for; renewed like any other."""
+    table = Table()
+    table.claim()
+    call = table.ask(asks.complete_and_next("t3st-1", actor="a", gen=2, lease=12.0))
+    [request] = table.sent()
+    assert request["next"] == {"lease": 12.0, "bound": True}
+    table.answer(request, node={**NODE, "status": "done"}, ready=[], next=next_claim(gen=5))
+    assert call.held is not None
+    assert (call.held.gen, call.held.actor, call.held.lease, call.held.bound) == (5, "a", 12.0, True)
+    assert [*table.talk.held] == [("t3st-2", 5)]
+    table.now += 5.0
+    table.talk.tick(table.now)
+    [renewal] = table.sent()
+    assert (renewal["op"], renewal["id"], renewal["gen"]) == ("renew", "t3st-2", 5)
+
+
+def test_next_of_a_repeated_complete_is_believed_after_a_renewal() -> None:
+    """It may be the first asking's, with the claim long gone: then the complete is said once more for another next."""
+    table = Table()
+    table.claim()
+    call = table.ask(asks.complete_and_next("t3st-1", actor="a", gen=2))
+    table.reconnect()
+    [again] = table.sent()
+    table.answer(again, node={**NODE, "status": "done"}, ready=["t3st-9"], next=next_claim(gen=5))
+    assert not call.settled
+    [renewal] = table.sent()
+    assert (renewal["op"], renewal["id"], renewal["gen"], renewal["bound"]) == ("renew", "t3st-2", 5, True)
+    table.refuse(renewal, "gen_mismatch")
+    [anew] = table.sent()
+    assert anew["once"] != again["once"]
+    table.answer(anew, node={**NODE, "status": "done"}, ready=["t3st-9"], next=None, code="nothing_pending")
+    assert (call.result().next, call.result().code, call.result().ready) == (None, "nothing_pending", ("t3st-9",))
+    assert not table.talk.held
+
+
+def test_abandoned_complete_hands_back_the_next_that_it_brings() -> None:
+    """The node that was completed stays so; the one that nobody waits for goes to others."""
+    table = Table()
+    table.claim()
+    call = table.ask(asks.complete_and_next("t3st-1", actor="a", gen=2))
+    [request] = table.sent()
+    table.talk.abandon(call, table.now)
+    table.answer(request, node={**NODE, "status": "done"}, ready=[], next=next_claim(gen=5))
+    [release] = table.sent()
+    assert (release["op"], release["id"], release["gen"]) == ("release", "t3st-2", 5)
+    assert not table.talk.held
+
+
+def test_abandoned_claim_is_handed_back_when_it_comes() -> None:
+    """And one that had come already."""
+    table = Table()
+    call = table.ask(asks.claim_next("a", wait=5))
+    [request] = table.sent()
+    table.talk.abandon(call, table.now)
+    table.grant(request)
+    [release] = table.sent()
+    assert (release["op"], release["id"], release["gen"]) == ("release", "t3st-1", 2)
+    settled = table.claim(gen=9)
+    table.talk.abandon(settled, table.now)
+    assert [request["op"] for request in table.sent()] == ["release"]
+    assert not table.talk.held
+
+
+def test_abandoned_question_is_not_asked_again() -> None:
+    """Nobody waits for the answer."""
+    table = Table()
+    call = table.ask(asks.ping())
+    table.sent()
+    table.talk.abandon(call, table.now)
+    table.reconnect()
+    assert table.sent() == []
+    table.talk.dropped()
+    call = table.ask(asks.ping())
+    table.talk.abandon(call, table.now)
+    table.talk.opened("t3st", table.now)
+    assert table.sent() == []
+
+
+def test_shutting_down_drops_the_connection_and_settles_nothing() -> None:
+    """The question is the next daemon's."""
+    table = Table()
+    call = table.ask(asks.upsert())
+    table.refuse(table.sent()[0], "shutting_down")
+    assert table.talk.leaving
+    assert not call.settled
+    table.reconnect()
+    assert not table.talk.leaving
+    assert [request["op"] for request in table.sent()] == ["upsert"]
+
+
+def test_refusals_settle_and_the_end_fails_all() -> None:
+    """Now and later."""
+    table = Table()
+    refused = table.ask(asks.upsert())
+    table.refuse(table.sent()[0], "storage")
+    with pytest.raises(Storage):
+        refused.result()
+    waiting = table.ask(asks.ping())
+    table.talk.failed(Unreachable("gone"))
+    for call in (waiting, table.ask(asks.ping())):
+        with pytest.raises(Unreachable, match="gone"):
+            call.result()
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[", b"{}x", b'{"rid":1,"ok":{"nonsense":1}}', b"[" * 100_000, b'{"event":1', b'{"event":1}']
+)
+def test_line_that_is_not_of_the_protocol_is_a_value_error(line: bytes) -> None:
+    """The connection is dropped for it; nothing is settled."""
+    table = Table()
+    call = table.ask(asks.get("t3st-1"))
+    with pytest.raises(ValueError, match="not of the protocol"):
+        table.talk.received(line, table.now)
+    assert not call.settled
+
+
+def test_line_for_nobody_is_let_pass() -> None:
+    """An answer to what was abandoned, an event of a later daemon."""
+    table = Table()
+    table.talk.received(b'{"rid":77,"ok":{}}', table.now)
+    table.talk.received(b'{"rid":"x","error":{"code":"bad_request","message":"m"}}', table.now)
+    table.tell(op="of_a_later_daemon")
+
+
+def test_question_too_long_is_malformed_and_not_asked() -> None:
+    """Refused here, before it could cost the connection."""
+    table = Table()
+    with pytest.raises(Malformed):
+        table.ask(asks.upsert(summary="x" * 5_000_000))
+    assert not table.talk.calls
+    assert table.sent() == []
