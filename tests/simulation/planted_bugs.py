@@ -1,11 +1,14 @@
-"""Planted bugs: each one text of the package replaced by another, to show that the simulator, or the model, finds it.
+"""Planted bugs: each one a small change of the package, to show that the simulator, or the model, finds it.
 
-`hunt` plants one in a copy of the package and runs the long tests there, in a process of their own. A mutant whose text
-is not in the code any more fails loudly: it has to follow the code. Nothing here touches the checkout itself.
+`hunt` plants one in a copy of the checkout and runs the long tests there, in a process of their own. A bug names the
+place that it changes by the shape of its syntax tree (`tests.simulation.patterns`), within one room and, where the
+shape alone is not unique, within functions of given names. So it outlives renames and reformatting; one that no longer
+applies exactly once fails loudly. Nothing here touches the checkout itself.
 """
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -14,309 +17,287 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.simulation import patterns
+
+ROOT = Path(__file__).parents[2]
 #: What a run in the copy needs.
-COPIED = (
-    "claimdagd", "tests/simulation", "tests/soak", "tests/unit/core", "tests/model", "tests/support",
-    "tests/conftest.py", "tests/benchmarks", "pyproject.toml",
-)  # fmt: skip
+COPIED = ("claimdagd", "claimdag_client", "tests", "pyproject.toml")
 
 
-class Mutant(NamedTuple):
-    """`old`, which stands once in `file`, becomes `new`; the soak `by`, or the test module of that path, finds it."""
+class PlantedBug(NamedTuple):
+    """In `room`, the one match of `find` becomes `put`; the soak `by`, or the test module of that path, finds it.
+
+    `where` is a regular expression for the qualified name of the function. `rare` ones take more than a few seconds.
+    """
 
     name: str
-    file: str
-    old: str
-    new: str
+    room: str
+    find: str
+    put: str
+    where: str = ".*"
     by: str = "sim"
-    #: It takes a rare turn of events: more than a few seconds.
     rare: bool = False
 
 
 class Caught(NamedTuple):
-    """How a hunt ended. `seconds` is the whole process's time, start and all."""
+    """How a hunt ended. `seconds` is the time of the whole process."""
 
-    mutant: Mutant
+    bug: PlantedBug
     caught: bool
     seconds: float
-    said: str
+    reason: str
 
 
-class Stale(Exception):
-    """The text that a mutant replaces is not in the code, or more than once."""
+class DoesNotApply(Exception):
+    """The place that a bug changes is not in the code, or more than once."""
 
 
-OPERATIONS = "claimdagd/core/operations"
-CLAIMS, ENDINGS = f"{OPERATIONS}/claim.py", f"{OPERATIONS}/lifecycle.py"
-GRAPH, GRANTS = "claimdagd/core/graph.py", "claimdagd/core/indexes/resources.py"
-LINES, PRUNE = "claimdagd/core/indexes/ready_queue.py", f"{OPERATIONS}/prune.py"
-SERVICE, BATCH, LEASES = "claimdagd/service/service.py", "claimdagd/service/batch.py", "claimdagd/service/leases.py"
-PARKING, JOURNAL, STORE = "claimdagd/service/waiting.py", "claimdagd/store/journal.py", "claimdagd/store/store.py"
-REPLAY, EDIT = "claimdagd/store/reader.py", "claimdagd/core/operations/upsert.py"
-CHECKPOINTS, WATCHING = "claimdagd/service/snapshots.py", "claimdagd/service/watchers.py"
+CORE, SERVICE, STORE = "claimdagd/core", "claimdagd/service", "claimdagd/store"
 
-MUTANTS = (
+PLANTED_BUGS = (
     # The fence.
-    Mutant(
-        "a claim keeps the old gen",
-        CLAIMS,
-        "            gen=rec.gen + 1,\n            attempts",
-        "            attempts",
+    PlantedBug("a claim keeps the old gen", CORE, "_(..., gen=HERE(_A.gen + 1), attempts=_A.attempts + 1)", "_A.gen"),
+    PlantedBug(
+        "a hand-back keeps the gen",
+        CORE,
+        "_(..., status=Status.TODO, gen=HERE(_A.gen + 1), lease=None, grants=())",
+        "_A.gen",
     ),
-    Mutant("a hand-back keeps the gen", CLAIMS, "            gen=rec.gen + 1,\n            lease", "            lease"),
-    Mutant("a cancel does not fence the holder", ENDINGS, "gen=rec.gen + 1 if graph.is_live(x) else rec.gen,", ""),
-    Mutant(
-        "a reopen keeps the gen", ENDINGS, "            gen=rec.gen + 1,\n            outcome", "            outcome"
+    PlantedBug("a cancel does not fence the holder", CORE, "_(..., gen=HERE(_A.gen + 1 if _B else _A.gen))", "_A.gen"),
+    PlantedBug(
+        "a reopen keeps the gen", CORE, "_(..., status=Status.TODO, gen=HERE(_A.gen + 1), outcome=None)", "_A.gen"
     ),
-    Mutant(
-        "an old gen passes",
-        CLAIMS,
-        "if gen is not None and gen != v.rec.gen:",
-        "if gen is not None and gen > v.rec.gen:",
-    ),
-    Mutant(
+    PlantedBug("an old gen passes", CORE, "gen is not None and HERE(gen != _A)", "gen > _A"),
+    PlantedBug(
         "anybody may speak for a held node",
-        CLAIMS,
-        "if actor is not None and v.rec.assignee is not None and",
-        "if False and",
+        CORE,
+        "HERE(actor is not None) and _A is not None and _A != actor",
+        "False",
     ),
     # Units.
-    Mutant("a grant is forgotten", CLAIMS, "                grants = taken\n", "                grants = taken[1:]\n"),
-    Mutant(
+    PlantedBug("a grant is forgotten", CORE, "if _A is _B:\n    grants = HERE(_C)\nelse:\n    ...", "_C[1:]"),
+    PlantedBug(
         "a group's units are not taken",
-        CLAIMS,
-        "graph.put(holder, replace(holder.rec, grants=taken,",
-        "graph.put(holder, replace(holder.rec,",
+        CORE,
+        "if _:\n    grants = _T\nelse:\n    _F(_A, replace(..., grants=HERE(_T)))",
+        "()",
     ),
-    Mutant("units are not given back at the end", ENDINGS, "grants=() if over else rec.grants,", "grants=rec.grants,"),
-    Mutant(
-        "one unit too many",
-        GRANTS,
-        "return max(0, self.capacity(resource) -",
-        "return max(0, 1 + self.capacity(resource) -",
+    PlantedBug(
+        "units are not given back at the end", CORE, "_(..., grants=HERE(() if _A else _B.grants))", "_B.grants"
     ),
+    PlantedBug("one unit too many", CORE, "max(0, HERE(_A.capacity(_B)) - _C)", "1 + _A.capacity(_B)"),
     # Endings.
-    Mutant(
-        "a failure does not cascade",
-        ENDINGS,
-        "if v.rec.status in _NOT_DONE and v.dependents:",
-        "if v.rec.status is Status.CANCELLED and v.dependents:",
+    PlantedBug(
+        "a failure does not cascade", CORE, "HERE(_A.ANY.status in _B) and _A.dependents", "_A.rec.status is None"
     ),
-    Mutant("a cascade takes after_any too", ENDINGS, "if not edge & (EDGE_ANY | EDGE_OWN))", "if not edge & EDGE_OWN)"),
-    Mutant(
-        "a cascade names no cause",
-        ENDINGS,
-        "cause=self._first.rec.id if self._first is not None and v is not self._first else None,",
-        "cause=None,",
+    PlantedBug("a cascade takes after_any too", CORE, "HERE(_A & (_B | _C)) ", "_A & _C", where=r".*\._end"),
+    PlantedBug("a cascade names no cause", CORE, "_(..., cause=HERE(_A if _B is not None and _C else None))", "None"),
+    PlantedBug(
+        "the last attempt is not the last", CORE, "_A.attempts >= _A.max_attempts", "_A.attempts > _A.max_attempts"
     ),
-    Mutant(
-        "the last attempt is not the last",
-        CLAIMS,
-        "rec.attempts >= rec.max_attempts",
-        "rec.attempts > rec.max_attempts",
-    ),
-    Mutant("the count of unmet deps is off", GRAPH, "x.unmet += -1 if met else 1", "x.unmet += -1 if met else 0"),
-    Mutant(
-        "prunes what others wait on",
-        PRUNE,
-        "if any(map(_is_hung_on, tree)):",
-        "if False:",
-    ),
+    PlantedBug("the count of unmet deps is off", CORE, "_A.unmet += HERE(-1 if _B else 1)", "-1 if _B else 0"),
+    PlantedBug("prunes what others wait on", CORE, "any(map(_A, _B))", "False", where="make_room"),
     # Leases.
-    Mutant(
-        "a lease is too short",
-        CLAIMS,
-        "return Lease(now + lease_s, lease_s, now,",
-        "return Lease(now + lease_s * 0.9, lease_s, now,",
+    PlantedBug("a lease is too short", CORE, "Lease(HERE(_A + _B), _B, _A, ...)", "_A + _B * 0.9", where="lease_of"),
+    PlantedBug(
+        "a renew moves no deadline", CORE, "Lease(HERE(_A + _B), _B, _A, ...)", "old.deadline", where="_renewed"
     ),
-    Mutant(
-        "a renew moves no deadline", CLAIMS, "return v, Lease(graph.now + lease_s,", "return v, Lease(old.deadline,"
-    ),
-    Mutant("no grace after a gap", LEASES, "now + max(self._grace_s, UNHEARD_S)", "now"),
-    Mutant(
+    PlantedBug("no grace after a gap", SERVICE, "_A + max(_B, UNHEARD_S)", "_A"),
+    PlantedBug(
         "a crashed worker keeps its node",
-        LEASES,
-        "deadline = min(lease.deadline, now if unheard else now + self._grace_s)",
-        "deadline = lease.deadline",
-    ),
-    Mutant("nobody is warned", LEASES, "            session.deliver(b'{\"event\":%b}\\n' % _encode(event))\n", ""),
-    Mutant("nobody is told of a loss", LEASES, "            found.append((v, lease.conn, event))\n", ""),
-    Mutant(
-        "an undo forgets the lease",
-        GRAPH,
-        "self._apply(v, v.rec if v.present else None, old, lease)",
-        "self._apply(v, v.rec if v.present else None, old, v.lease)",
-    ),
-    # Who waits.
-    Mutant(
-        "lost wake-up of who is parked",
         SERVICE,
-        "        if changed and self._lot.claims:\n            self._wake()\n",
-        "",
+        "min(_A.deadline, _B if _C else _B + _D)",
+        "_A.deadline",
     ),
-    Mutant(
-        "lost wake-up at an expiry", SERVICE, "            if self._lot.claims:\n                self._wake()\n", ""
-    ),
-    Mutant("lost wake-up after an undo", SERVICE, "self._wake_at = now + RETRY_S", "self._wake_at = None", rare=True),
-    Mutant(
+    PlantedBug("nobody is warned", SERVICE, "_A.deliver(_B)", "None", where=r".*\.warn"),
+    PlantedBug("nobody is told of a loss", SERVICE, "_A.append((_B, _C.conn, _D))", "None"),
+    PlantedBug("an undo forgets the lease", CORE, "_F(_A, _A.ANY if _A.present else None, _B, HERE(_C))", "_A.lease"),
+    # Who waits.
+    PlantedBug("lost wake-up of who is parked", SERVICE, "if HERE(_A) and _B.claims:\n    _F()", "False"),
+    PlantedBug("lost wake-up at an expiry", SERVICE, "if HERE(_B.claims):\n    _F()", "False", where=r".*\._reap"),
+    PlantedBug("lost wake-up after an undo", SERVICE, "if _:\n    _A.ANY = HERE(_B + RETRY_S)", "None", rare=True),
+    PlantedBug(
         "lost wake-up of the reaper",
         SERVICE,
-        "        if deadlines and deadlines[0][0] < self._tick_at:\n            self._call()\n",
-        "",
+        "if _A and HERE(_A[0][0] < _B):\n    _F()",
+        "False",
     ),
-    Mutant(
-        "the last come is served first",
-        PARKING,
-        "return list(self.claims.values())",
-        "return list(self.claims.values())[::-1]",
-    ),
-    Mutant(
+    PlantedBug("the last come is served first", SERVICE, "list(_A.claims.values())", "list(_A.claims.values())[::-1]"),
+    PlantedBug(
         "a wait ends with the first of many",
-        PARKING,
-        "found = [w for w in candidates if all(map(is_over,",
-        "found = [w for w in candidates if any(map(is_over,",
+        SERVICE,
+        "[_A for _A in _B if HERE(all(map(_C, _D.request.ids)))]",
+        "any(map(_C, _D.request.ids))",
+        where=r".*\.ended",
     ),
-    Mutant(
-        "a watcher misses one",
-        WATCHING,
-        "session.watch_from = max(start, ledger.last + 1)",
-        "session.watch_from = max(start, ledger.last + 2)",
-    ),
-    Mutant(
+    PlantedBug("a watcher misses one", SERVICE, "max(_A, _B.last + HERE(1))", "2"),
+    PlantedBug(
         "a parked complete is answered by its own token",
         SERVICE,
-        "if known is not None and parked.completed is None:",
-        "if known is not None:",
+        "_A is not None and HERE(_B.completed is None)",
+        "True",
     ),
     # Once.
-    Mutant(
+    PlantedBug(
         "tokens are forgotten at a restart",
-        REPLAY,
-        "    if record.once is not None:\n",
-        "    if record.once is not None and False:\n",
+        STORE,
+        "if HERE(_A.once is not None):\n    _F(_B.once, _A.once, _)",
+        "False",
+        where="apply",
     ),
-    Mutant("tokens are not in the snapshot", CHECKPOINTS, "list(self._once.items())", "[]"),
-    Mutant("an undo forgets the token", BATCH, "self._once.restore(act.once, act.once_before)", "pass"),
-    Mutant(
-        "a reply without a change is not journaled",
-        SERVICE,
-        "changed = bool(mutation) or (once is not None and type(r) not in UNJOURNALED)",
-        "changed = bool(mutation)",
-    ),
+    PlantedBug("tokens are not in the snapshot", SERVICE, "list(_A.items())", "[]", where=".*Checkpoints.*"),
+    PlantedBug("an undo forgets the token", SERVICE, "_A.restore(_B.once, _B.once_before)", "None"),
+    PlantedBug("a reply without a change is not journaled", SERVICE, "bool(_A) or (_B is not None and _C)", "bool(_A)"),
     # The journal.
-    Mutant("a journal write is dropped", JOURNAL, 'lines[0] if len(lines) == 1 else b"".join(lines))', "lines[0])"),
-    Mutant(
+    PlantedBug("a journal write is dropped", STORE, "_A[0] if len(_A) == 1 else b''.join(_A)", "_A[0]"),
+    PlantedBug(
         "answers before the write",
-        BATCH,
-        "        self.acts = []\n        if len(acts) == 1:",
-        "        self.acts = []\n        for act in [a for a in acts if a.answer and a.session]:\n"
-        "            act.session.deliver(act.answer)\n            act.answer = None\n        if len(acts) == 1:",
+        SERVICE,
+        "self.acts = []\nif len(acts) == 1:\n    ...\nelse:\n    ...",
+        "self.acts = []\nfor act in acts:\n    if act.answer and act.session:\n"
+        "        act.session.deliver(act.answer)\n        act.answer = None\n"
+        "lines = [act.line for act in acts if act.line is not None]",
     ),
-    Mutant("answers before the flush", BATCH, "if self._fsync and (journaled or self.unflushed):", "if False:"),
-    Mutant(
+    PlantedBug("answers before the flush", SERVICE, "HERE(_A.ANY) and (_B or _A.unflushed)", "False"),
+    PlantedBug(
         "a flush answers what came after it",
-        BATCH,
-        "while self.unflushed and self.unflushed[0][0] <= flushed:",
-        "while self.unflushed:",
+        SERVICE,
+        "_A and HERE(_A[0][0] <= _B)",
+        "True",
+        where=r".*\.committed",
     ),
-    Mutant("a failed write stays in the graph", BATCH, "                self._graph.undo(act.mutation)\n", ""),
-    Mutant("a failed write stays in the file", JOURNAL, "            self._files.truncate(self._fd, self.size)\n", ""),
-    Mutant(
-        "a torn tail is written on",
-        JOURNAL,
-        "                self._files.truncate(self._fd, layout.size)\n",
-        "                pass\n",
-    ),
-    Mutant(
+    PlantedBug("a failed write stays in the graph", SERVICE, "_A.undo(_B.mutation)", "None"),
+    PlantedBug("a failed write stays in the file", STORE, "_A.truncate(_B, self.size)", "None"),
+    PlantedBug("a torn tail is written on", STORE, "_A.truncate(_B, _C.size)", "None", where=r"Journal\.open"),
+    PlantedBug(
         "a snapshot loses newer entries",
         STORE,
-        "self._journal.restart(self._journal.base_before(head.seq, ledger, LEDGER_BYTES),",
-        "self._journal.restart(self._journal.seq,",
+        "_A.ANY(HERE(_A.base_before(_B.seq, _C, LEDGER_BYTES)), _B.next)",
+        "_A.seq",
     ),
-    Mutant(
-        "a snapshot is not flushed", STORE, "                yield from blocking(lambda: self._files.fsync(fd))\n", ""
+    PlantedBug(
+        "a snapshot is not flushed",
+        STORE,
+        "_F(lambda: HERE(_A.fsync(_B)))",
+        "None",
+        where=r"Store\..*",
     ),
     # What only the model can tell.
-    Mutant(
+    PlantedBug(
         "depth before priority",
-        LINES,
-        "[(-v.prio_start, -v.tail_start, v.num, v) for v",
-        "[(-v.prio_start, v.tail_start, v.num, v) for v",
-        "stateful",
+        CORE,
+        "(-_A.ANY, HERE(-_B), _A.ANY, _A)",
+        "_B",
+        by="stateful",
     ),
-    Mutant(
-        "slack is ignored",
-        LINES,
-        "-entry[1] >= -best[1] - slack:",
-        "-entry[1] >= -best[1]:",
-        "tests/unit/core/test_order.py",
+    PlantedBug(
+        "slack is ignored", CORE, "-_A[1] >= HERE(-_B[1] - slack)", "-_B[1]", by="tests/unit/core/test_order.py"
     ),
-    Mutant(
+    PlantedBug(
         "a passed-over node starves",
-        GRANTS,
-        "            if s.passes >= self.starvation:\n",
-        "            if s.passes < 0:\n",
-        "tests/unit/core/test_resources.py",
+        CORE,
+        "_A.ANY >= self.starvation",
+        "False",
+        by="tests/unit/core/test_resources.py",
     ),
 )
 
+#: Soak by which a bug is hunted for, where it is not a test module.
+_SOAKS = {"sim", "stateful", "large"}
 
-def plant(mutant: Mutant, directory: Path) -> None:
-    """Copy what a run needs to `directory`, with the mutant in it."""
+
+class Site(NamedTuple):
+    """The one place in the code where a bug applies."""
+
+    file: Path
+    match: patterns.Match
+    tree: ast.Module
+
+
+_parsed: dict[Path, tuple[ast.Module, patterns.Nodes]] = {}
+
+
+def _parse(path: Path) -> tuple[ast.Module, patterns.Nodes]:
+    if path not in _parsed:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        _parsed[path] = tree, patterns.nodes_of(tree)
+    return _parsed[path]
+
+
+def sites(bug: PlantedBug, root: Path = ROOT) -> list[Site]:
+    """Return every place where `bug` applies: one, unless the code has moved away from it."""
+    found = []
+    for path in sorted((root / bug.room).rglob("*.py")):
+        tree, nodes = _parse(path)
+        found += [Site(path, match, tree) for match in patterns.find(nodes, bug.find, bug.where)]
+    return found
+
+
+def misfits() -> list[str]:
+    """Return the bugs that do not apply exactly once, each with where it does."""
+    found = []
+    for bug in PLANTED_BUGS:
+        places = [f"{site.file.name}:{site.match.function}" for site in sites(bug)]
+        if len(places) != 1:
+            found.append(f"{bug.name}: {bug.find!r} fits {len(places)} places in {bug.room}, not one: {places}")
+    return found
+
+
+def planted(bug: PlantedBug, root: Path = ROOT) -> tuple[Path, str]:
+    """Return the file that `bug` changes and its source with the bug in it."""
+    found = sites(bug, root)
+    if len(found) != 1:
+        raise DoesNotApply(f"{bug.name}: {bug.find!r} fits {len(found)} places in {bug.room}, not one")
+    (site,) = found
+    del _parsed[site.file]  # its tree is changed below
+    return site.file, ast.unparse(patterns.replace(site.tree, site.match, bug.put))
+
+
+def copy_checkout(directory: Path) -> None:
+    """Copy what a run needs to `directory`."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            (directory / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, directory / name)
-    path = directory / mutant.file
-    text = path.read_text()
-    if text.count(mutant.old) != 1:
-        raise Stale(f"{mutant.name}: {mutant.file} has {text.count(mutant.old)} times, not once: {mutant.old!r}")
-    path.write_text(text.replace(mutant.old, mutant.new))
 
 
-def stale() -> list[str]:
-    """The mutants that no longer fit the code, each with why."""
-    found = []
-    for mutant in MUTANTS:
-        count = (ROOT / mutant.file).read_text().count(mutant.old)
-        if count != 1:
-            found.append(f"{mutant.name}: {mutant.file} has {count} times, not once: {mutant.old!r}")
-    return found
-
-
-def hunt(mutant: Mutant, *, seconds: float, seed: int) -> Caught:
-    """Run the soak that is to find it, in a copy, for so long."""
-    with tempfile.TemporaryDirectory(prefix="claimdag-mutant-") as name:
+def hunt(bug: PlantedBug, *, seconds: float, seed: int) -> Caught:
+    """Run the soak or the test that is to find `bug`, in a copy of the checkout, for at most `seconds`."""
+    with tempfile.TemporaryDirectory(prefix="claimdag-bug-") as name:
         directory = Path(name)
-        plant(mutant, directory)
-        command = [sys.executable, "-m", "tests.soak", mutant.by, "--seconds", str(seconds), "--seed", str(seed)]
-        if mutant.by.startswith("tests/"):
-            command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", "--tb=line", mutant.by]
-        elif mutant.by == "sim":
+        copy_checkout(directory)
+        path, source = planted(bug)
+        (directory / path.relative_to(ROOT)).write_text(source, encoding="utf-8")
+        return run_hunt(bug, directory, seconds=seconds, seed=seed)
+
+
+def run_hunt(bug: PlantedBug, directory: Path, *, seconds: float, seed: int) -> Caught:
+    """Run what is to find `bug` in `directory`, where it is planted."""
+    if bug.by in _SOAKS:
+        command = [sys.executable, "-m", "tests.soak", bug.by, "--seconds", str(seconds), "--seed", str(seed)]
+        if bug.by == "sim":
             command += ["--trace", "0"]
-        began = time.monotonic()
-        try:
-            ran = subprocess.run(
-                command, cwd=directory, capture_output=True, text=True, timeout=seconds + 120, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return Caught(mutant, True, time.monotonic() - began, "it hung")
-        took = time.monotonic() - began
+    else:
+        command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", "--tb=line", *bug.by.split()]
+    began = time.monotonic()
+    try:
+        ran = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=seconds + 120, check=False)
+    except subprocess.TimeoutExpired:
+        return Caught(bug, True, time.monotonic() - began, "it hung")
+    took = time.monotonic() - began
     if ran.returncode == 0:
-        return Caught(mutant, False, took, ran.stdout.strip().splitlines()[-1] if ran.stdout else "")
-    if "FAILED" not in ran.stdout:
-        raise Stale(f"{mutant.name}: the run broke off by itself: {ran.stderr[-2000:]}")
-    return Caught(mutant, True, took, _reason(ran.stdout))
+        return Caught(bug, False, took, ran.stdout.strip().splitlines()[-1] if ran.stdout else "")
+    if "FAILED" not in ran.stdout and "ERROR" not in ran.stdout:
+        raise DoesNotApply(f"{bug.name}: the run broke off by itself: {ran.stderr[-2000:]}")
+    return Caught(bug, True, took, _reason(ran.stdout))
 
 
 def _reason(output: str) -> str:
     lines = output.splitlines()
-    at = next(n for n, line in enumerate(lines) if "FAILED" in line)
+    at = next(n for n, line in enumerate(lines) if "FAILED" in line or "ERROR" in line)
     if lines[at].startswith("FAILED tests/"):
         return lines[at][len("FAILED ") :][:160]
-    told = [line.strip() for line in lines[at : at + 60] if line and not line.startswith((" ", "Traceback"))]
-    return (told[1] if len(told) > 1 else told[0])[:160]
+    reasons = [line.strip() for line in lines[at : at + 60] if line and not line.startswith((" ", "Traceback"))]
+    return (reasons[1] if len(reasons) > 1 else reasons[0])[:160]

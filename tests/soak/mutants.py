@@ -1,6 +1,7 @@
-"""Planted bugs (tests/simulation/planted_bugs.py), each hunted for in a copy of the package; a table of those caught.
+"""Planted bugs, each hunted for in a copy of the checkout; a table of what was caught, by what, and when.
 
-`--seconds` is how long each one is hunted for at most. The exit status is 1 where one lives or no longer fits the code.
+By default those of tests/simulation/planted_bugs.py; with `--random N`, N small changes chosen by the seed. `--seconds`
+is how long each one is hunted for at most. The exit status is 1 if a bug survives or no longer applies.
 """
 
 from __future__ import annotations
@@ -8,32 +9,52 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.simulation.planted_bugs import MUTANTS, Stale, hunt, stale
+from tests.simulation import random_bugs
+from tests.simulation.planted_bugs import PLANTED_BUGS, Caught, DoesNotApply, hunt, misfits
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", default="", help="those whose name holds this text")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="N changes by chance instead of the list")
 
 
 def soak(options: argparse.Namespace) -> int:
-    gone = stale()
+    if options.random:
+        return _hunt_random(options)
+    gone = misfits()
     for line in gone:
-        sys.stdout.write(f"STALE {line}\n")
-    caught = hunted = 0
-    worst = 0.0
-    for mutant in MUTANTS:
-        if options.only not in mutant.name:
+        sys.stdout.write(f"DOES NOT APPLY {line}\n")
+    results = []
+    for bug in PLANTED_BUGS:
+        if options.only not in bug.name:
             continue
-        hunted += 1
         try:
-            found = hunt(mutant, seconds=options.seconds, seed=options.seed)
-        except Stale as exc:
+            results.append(hunt(bug, seconds=options.seconds, seed=options.seed))
+        except DoesNotApply as exc:
             sys.stdout.write(f"  BROKEN         {exc}\n")
+            gone.append(bug.name)
             continue
-        caught += found.caught
-        worst = max(worst, found.seconds)
-        verdict = "caught" if found.caught else "LIVES "
-        sys.stdout.write(f"  {verdict} {found.seconds:6.1f} s  {mutant.by:8}  {mutant.name:48}  {found.said[:90]}\n")
-        sys.stdout.flush()
-    sys.stdout.write(f"{caught} of {hunted} caught, the slowest in {worst:.1f} s\n")
-    return 0 if caught == hunted and not gone else 1
+        _print(results[-1])
+    return _sum_up(results) or bool(gone)
+
+
+def _hunt_random(options: argparse.Namespace) -> int:
+    results = []
+    for room, bug in random_bugs.choose(options.seed, options.random):
+        results.append(random_bugs.hunt(room, bug, seconds=options.seconds, seed=options.seed))
+        _print(results[-1])
+    return _sum_up(results)
+
+
+def _print(found: Caught) -> None:
+    verdict = "caught" if found.caught else "LIVES "
+    by = "" if found.bug.find == "" else f"{found.bug.by:8}  "
+    sys.stdout.write(f"  {verdict} {found.seconds:6.1f} s  {by}{found.bug.name:48}  {found.reason[:90]}\n")
+    sys.stdout.flush()
+
+
+def _sum_up(results: list[Caught]) -> int:
+    caught = sum(found.caught for found in results)
+    slowest = max((found.seconds for found in results), default=0.0)
+    sys.stdout.write(f"{caught} of {len(results)} caught, the slowest in {slowest:.1f} s\n")
+    return 0 if caught == len(results) else 1
