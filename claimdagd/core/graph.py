@@ -53,6 +53,9 @@ _ABSENT: Final = _F_OVER
 #: Levels that may be brought up to date by the way.
 _SMALL: Final = 256
 
+#: The fields that say what a node is and where it belongs; the others say how far it is.
+SHAPE: Final = ("parent", "deps", "needs", "kind", "role", "cost", "priority")
+
 replace = msgspec.structs.replace
 
 
@@ -178,29 +181,48 @@ class Graph(Structure):
     # ---------------------------------------------------------------------------------------------- choke point
 
     def add(self, rec: Node) -> Vertex:
-        """A new node. Its deps and parent must be present or stand before it."""
+        """Add a node. Its parent must be in the graph already."""
+        if rec.id in self.vertices:
+            raise ValueError(f"{rec.id} is in the graph already")
         v = Vertex(rec, number_of(rec.id))
         self._log.append((v, None, None, False))
         self._apply(v, None, rec, None)
         return v
 
     def put(self, v: Vertex, rec: Node, lease: Lease | None = _same_lease, derived: bool = False) -> None:
-        """The state-transition choke point: `v` is from now on as `rec` says (and held under `lease`, if given).
+        """Replace the record of `v`, and its lease if given, and update every index: the state-transition choke point.
 
-        What `rec` asks for and where it stands is as before; else see `reshape`.
+        Raises ValueError if the shape of the record differs, which the indexes follow in `reshape` alone. `replace`
+        shares the fields that it is not given, so identity tells, at a price that a claim does not feel.
         """
         old = v.rec
+        if (
+            rec.parent is not old.parent
+            or rec.deps is not old.deps
+            or rec.needs is not old.needs
+            or rec.kind is not old.kind
+            or rec.role is not old.role
+            or rec.cost is not old.cost
+            or rec.priority is not old.priority
+            or rec.id is not old.id
+            or not v.present
+        ):
+            _refuse_shape(v, rec)
         held = v.lease
         self._log.append((v, old, held, derived))
         self._apply(v, old, rec, held if lease is _same_lease else lease, False)
 
     def reshape(self, v: Vertex, rec: Node) -> None:
-        """As `put`, of a record of which anything may be new: parent, deps, kind, role, needs, cost, priority."""
+        """Like `put`, for a record whose parent, deps, kind, role, needs, cost or priority may differ."""
+        if rec.id != v.rec.id or not v.present:
+            _refuse_shape(v, rec)
         self._log.append((v, v.rec, v.lease, False))
         self._apply(v, v.rec, rec, v.lease)
 
     def drop(self, v: Vertex) -> None:
-        """Forget a node that was pruned."""
+        """Remove a node that was pruned. Its children must be gone already."""
+        if v.children or not v.present:
+            raise ValueError(f"{v.rec.id} has children or is not in the graph: it cannot be dropped")
         self._log.append((v, v.rec, v.lease, False))
         self._apply(v, v.rec, None, None)
 
@@ -465,6 +487,15 @@ class Graph(Structure):
     def is_live(self, v: Vertex) -> bool:
         """Whether somebody holds `v` under a lease; a running group is nobody's claim."""
         return not v.group and v.rec.status in LIVE
+
+
+def _refuse_shape(v: Vertex, rec: Node) -> None:
+    """Raise ValueError, naming the field, unless the shape of `rec` is equal to that of `v`, only not the same object."""
+    if not v.present or rec.id != v.rec.id:
+        raise ValueError(f"{rec.id} is put in the place of {v.rec!r}")
+    for name in SHAPE:
+        if getattr(rec, name) != getattr(v.rec, name):
+            raise ValueError(f"put: the {name} of {rec.id} differs; the indexes follow that in reshape alone")
 
 
 def _one_step_each(log: list[Step]) -> list[Step]:
