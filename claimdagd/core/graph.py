@@ -490,7 +490,7 @@ class Graph(Structure):
 
 
 def _refuse_shape(v: Vertex, rec: Node) -> None:
-    """Raise ValueError, naming the field, unless the shape of `rec` is equal to that of `v`, only not the same object."""
+    """Raise ValueError, naming the field, unless `rec` has the shape of `v` in other objects."""
     if not v.present or rec.id != v.rec.id:
         raise ValueError(f"{rec.id} is put in the place of {v.rec!r}")
     for name in SHAPE:

@@ -97,6 +97,23 @@ PLANTED_BUGS = (
     ),
     PlantedBug("the count of unmet deps is off", CORE, "_A.unmet += HERE(-1 if _B else 1)", "-1 if _B else 0"),
     PlantedBug("prunes what others wait on", CORE, "any(map(_A, _B))", "False", where="make_room"),
+    # Shape.
+    PlantedBug(
+        "a new edge is put, not reshaped",
+        CORE,
+        "HERE(_G.reshape)(_A, _B)",
+        "_G.put",
+        where="link",
+        by="tests/unit/core/test_load.py",
+    ),
+    PlantedBug(
+        "a move may be put",
+        CORE,
+        "HERE(_A.parent is not _B.parent) or _A.deps is not _B.deps or ...",
+        "False",
+        where=r"Graph\.put",
+        by="tests/regressions/test_core_put.py",
+    ),
     # Leases.
     PlantedBug("a lease is too short", CORE, "Lease(HERE(_A + _B), _B, _A, ...)", "_A + _B * 0.9", where="lease_of"),
     PlantedBug(
