@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -14,17 +13,10 @@ from claimdagd.core.graph import Graph
 from claimdagd.core.queries.views import resource_view, view_from
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Vertex
-from claimdagd.model import Kind, Outcome, Role, Status, When
-from claimdagd.wire import Code
 
 _encode = msgspec.json.Encoder().encode
-_loosely = msgspec.json.Decoder().decode
 
 Records = dict[Vertex, bytes]
-
-#: Fields with a closed list of values, by name.
-_ENUMS: Final[dict[str, type[StrEnum]]] = {"kind": Kind, "role": Role, "status": Status, "when": When}
-
 
 _OPS: Final = {cls: op for op, cls in wire.REQUEST_TYPES.items()}
 
@@ -53,59 +45,6 @@ def refused(rid: str | int | None, refusal: Refusal) -> bytes:
     if rid is None:
         return b'{"error":%b}\n' % error_of(refusal)
     return b'{"rid":%b,"error":%b}\n' % (_encode(rid), error_of(refusal))
-
-
-def refusal_of_line(line: bytes, exc: Exception) -> bytes:
-    """The answer to a line that is no request: what was wrong, by name, and what is accepted."""
-    rid: str | int | None = None
-    try:
-        raw = _loosely(line)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        what = "nested too deeply" if isinstance(error, RecursionError) else f"not JSON: {error}"
-        return refused(None, Refusal(Code.BAD_REQUEST, f"bad line: {what}; one JSON object a line is a request"))
-    if not isinstance(raw, dict):
-        return refused(None, Refusal(Code.BAD_REQUEST, "bad line: not an object; a request is one JSON object a line"))
-    candidate = raw.get("rid")
-    if isinstance(candidate, str | int) and not isinstance(candidate, bool):
-        rid = candidate
-    op = raw.get("op")
-    if not isinstance(op, str):
-        message = "bad line: no op; a request names its op as a string"
-        return refused(rid, Refusal(Code.BAD_REQUEST, message, field="op"))
-    cls = wire.REQUEST_TYPES.get(op)
-    if cls is None:
-        known = ", ".join(wire.REQUEST_TYPES)
-        return refused(rid, Refusal(Code.UNKNOWN_OP, f"unknown op {op[:64]!r}; known are {known}"))
-    accepted = [f.encode_name for f in msgspec.structs.fields(cls)]
-    unknown = [name for name in raw if name != "op" and name not in accepted]
-    if unknown:
-        names = ", ".join(repr(name[:64]) for name in unknown[:8])
-        message = f"{op}: unknown field {names}; accepted are {', '.join(accepted)}"
-        return refused(rid, Refusal(Code.BAD_REQUEST, message, field=unknown[0][:64]))
-    return refused(rid, Refusal(Code.BAD_REQUEST, f"{op}: {_in_words(op, str(exc))}", **_field_of(str(exc))))
-
-
-def _in_words(op: str, message: str) -> str:
-    """What msgspec says, with the values of an enum in it, and without a regular expression.
-
-    The only pattern of the wire is that of a name.
-    """
-    if message.startswith("Invalid enum value"):
-        name = message.rstrip("`").rpartition(".")[2]
-        values = Outcome if op == "complete" and name == "status" else _ENUMS.get(name, ())
-        return f"{message}; it is one of {', '.join(values)}" if values else message
-    wanted, found, rest = message.partition("Expected `str` matching regex ")
-    name = "Expected a name (1 to 64 of A-Za-z0-9._@:/-)"
-    return f"{wanted}{name}{rest[rest.rindex(chr(39)) + 1 :]}" if found else message
-
-
-def _field_of(message: str) -> dict[str, Any]:
-    """The field that msgspec names, from its path `$.field[0].part` or from "missing required field `x`"."""
-    _, at, path = message.rpartition(" - at `")
-    if at:
-        return {"field": path.rstrip("`").removeprefix("$.")}
-    _, missing, name = message.partition("required field `")
-    return {"field": name.rstrip("`")} if missing else {}
 
 
 def view(graph: Graph, v: Vertex, recs: Records) -> bytes:

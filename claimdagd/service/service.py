@@ -30,8 +30,9 @@ from claimdagd.service.batch import UNJOURNALED, Act, Batch
 from claimdagd.service.idempotency import OnceTokens
 from claimdagd.service.leases import Leases
 from claimdagd.service.ledger import Ledger
+from claimdagd.service.line_errors import refusal_of_line
 from claimdagd.service.queries import QUESTIONS, nodes_of
-from claimdagd.service.replies import REPLIES, encode_ok, op_of, refusal_of_line, refused, with_next
+from claimdagd.service.replies import REPLIES, encode_ok, op_of, refused, with_next
 from claimdagd.service.sessions import Clock, Config, Keeper, Session
 from claimdagd.service.snapshots import Checkpoints
 from claimdagd.service.waiting import Lot, ParkedClaim, Waiter
@@ -185,7 +186,7 @@ class Service:
             try:
                 r = _decode(line)
             except (msgspec.MsgspecError, RecursionError, ValueError) as exc:
-                self._batch.acts.append(Act(session, None, refusal_of_line(line, exc)))
+                self._batch.acts.append(Act(session, None, refused(*refusal_of_line(line, exc))))
             else:
                 self._ask(session, r)
         self._batch.commit()
