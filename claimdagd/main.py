@@ -22,6 +22,7 @@ import anyio
 
 from claimdagd import __version__
 from claimdagd.core.graph import Graph
+from claimdagd.descriptors import hold_standard_streams
 from claimdagd.model import LEASE_MAX_S, TAG_ALPHABET
 from claimdagd.server.host import directory as place
 from claimdagd.server.host import listener as listening
@@ -74,6 +75,7 @@ class SystemClock:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the daemon until it is told to leave; returns its exit status."""
+    hold_standard_streams()
     arguments = _parser().parse_args(argv)
     if arguments.backend == "trio" and importlib.util.find_spec("trio") is None:
         _parser().error("trio is not installed: pip install 'claimdagd[trio]'")

@@ -11,6 +11,8 @@ import os
 import stat
 from typing import Protocol
 
+from claimdagd.descriptors import above_standard_streams
+
 
 class Files(Protocol):
     """A disk. File descriptors are ints; paths are absolute strings."""
@@ -77,14 +79,15 @@ class OsFiles:
 
     def _open(self, path: str, flags: int) -> int:
         # O_NONBLOCK: a pipe of that name must be refused, not waited for.
-        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = above_standard_streams(os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK))
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise OSError(errno.EINVAL, "not a regular file", path)
         return fd
 
     def create(self, path: str) -> int:
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = above_standard_streams(os.open(path, flags, 0o600))
         try:
             os.fchmod(fd, 0o600)  # whatever the umask took away
         except OSError:

@@ -27,12 +27,13 @@ _CORE = tuple(
     for name in ("state", "refusal", "mutation", "indexes", "graph", "invariants", "queries", "operations", "apply")
 )
 _TYPES = ("claimdagd.limits", "claimdagd.model", "claimdagd.wire")
-_PLACES = ("claimdagd.limits", "claimdagd.paths")
+_PLACES = ("claimdagd.descriptors", "claimdagd.limits", "claimdagd.paths")
 
 #: A module belongs to the room with the longest name that begins its own. The order is bottom up.
 ROOMS: dict[str, Room] = {
     "claimdagd": Room("the version, and nothing else"),
     "claimdagd.limits": Room("constants that both packages share"),
+    "claimdagd.descriptors": Room("standard streams held open; standard library only"),
     "claimdagd.paths": Room("the choice of directory and socket", ("claimdagd.limits",)),
     "claimdagd.model": Room("the node, its enums and its bounds", ("claimdagd.limits",)),
     "claimdagd.wire": Room("requests, replies and error codes as types", ("claimdagd.limits", "claimdagd.model")),
@@ -73,7 +74,8 @@ ROOMS: dict[str, Room] = {
          "claimdagd.core.state", *_TYPES),
     ),
     "claimdagd.store": Room(
-        "journal and snapshot; the only user of files", ("claimdagd.limits", "claimdagd.model", "claimdagd.waitgraph")
+        "journal and snapshot; the only user of files",
+        ("claimdagd.descriptors", "claimdagd.limits", "claimdagd.model", "claimdagd.waitgraph"),
     ),
     "claimdagd.service": Room(
         "requests in, answers out: batches, leases, waiting, watchers; told the time",
@@ -92,7 +94,7 @@ ROOMS: dict[str, Room] = {
     "claimdagd.main": Room(
         "arguments and exit status",
         ("claimdagd", "claimdagd.app", "claimdagd.server", "claimdagd.server.host", "claimdagd.service",
-         "claimdagd.store", "claimdagd.paths", *_TYPES),
+         "claimdagd.store", "claimdagd.descriptors", "claimdagd.paths", *_TYPES),
     ),
     "claimdagd.__main__": Room("python -m claimdagd", ("claimdagd.main",)),
     "claimdag_client.errors": Room("the exceptions of both clients", ("claimdagd.limits", "claimdagd.wire")),
@@ -132,12 +134,13 @@ ROOMS: dict[str, Room] = {
         "the command line; the only room that prints; never imports the async client",
         ("claimdag_client._transport", "claimdag_client._protocol", "claimdag_client.errors",
          "claimdag_client.importers", "claimdag_client.wait_graph", "claimdagd", "claimdagd.core.graph",
-         "claimdagd.core.queries", "claimdagd.store", "claimdagd.waitgraph", "claimdagd.paths", *_TYPES),
+         "claimdagd.core.queries", "claimdagd.store", "claimdagd.waitgraph", "claimdagd.descriptors", "claimdagd.paths",
+         *_TYPES),
     ),
     "claimdag_client.worker": Room(
         "run and work; the only room that forks",
         ("claimdag_client.cli", "claimdag_client._async", "claimdag_client._protocol", "claimdag_client._transport",
-         "claimdag_client.errors", "claimdag_client.events", *_TYPES, "claimdagd.paths"),
+         "claimdag_client.errors", "claimdag_client.events", *_TYPES, "claimdagd.descriptors", "claimdagd.paths"),
     ),
 }  # fmt: skip
 

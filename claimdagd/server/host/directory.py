@@ -13,6 +13,8 @@ import stat
 from collections.abc import Mapping
 from typing import Final
 
+from claimdagd.descriptors import above_standard_streams
+
 #: sun_path is 108 bytes with its closing zero.
 SOCKET_PATH_MAX_BYTES: Final = 107
 DIRECTORY_MODE: Final = 0o700
@@ -75,7 +77,8 @@ def open_directory(path: str, uid: int) -> int:
             os.mkdir(path, DIRECTORY_MODE)
         except FileExistsError:
             pass
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = above_standard_streams(os.open(path, flags))
     except OSError as exc:
         raise Unsafe(path, _why_not_opened(path, exc)) from exc
     try:

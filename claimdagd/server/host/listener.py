@@ -11,6 +11,7 @@ import socket
 import stat
 from collections.abc import MutableMapping
 
+from claimdagd.descriptors import above_standard_streams
 from claimdagd.server.host.directory import Unsafe, check_ancestors, check_socket_path
 from claimdagd.server.host.lock import same_file
 
@@ -50,7 +51,7 @@ def bind(path: str, uid: int) -> Listener:
     check_socket_path(path)
     check_ancestors(path)
     _clear(path, uid)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = _new_socket()
     # The umask is the whole process's: no thread has been started yet.
     before = os.umask(0o177)
     try:
@@ -62,6 +63,11 @@ def bind(path: str, uid: int) -> Listener:
     finally:
         os.umask(before)
     return Listener(sock, path, adopted=False)
+
+
+def _new_socket() -> socket.socket:
+    descriptor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).detach()
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=above_standard_streams(descriptor))
 
 
 def adopt(environ: MutableMapping[str, str], pid: int) -> Listener | None:

@@ -13,6 +13,7 @@ import os
 import stat
 import time
 
+from claimdagd.descriptors import above_standard_streams
 from claimdagd.server.host.directory import Unsafe
 
 #: How long a newcomer waits for a daemon that may just be leaving: longer than a drain takes.
@@ -89,7 +90,8 @@ def same_file(path: str, expected: os.stat_result) -> bool:
 
 def _open(path: str, uid: int) -> int:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = above_standard_streams(os.open(path, flags, 0o600))
     except OSError as exc:
         reason = "it is a symbolic link, which is never followed here" if os.path.islink(path) else exc.strerror
         raise Unsafe(path, f"the lock cannot be opened: {reason}") from exc
