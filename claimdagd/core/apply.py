@@ -52,7 +52,9 @@ class Result(msgspec.Struct, gc=False):
     repeated: bool = False
 
 
-def perform(graph: Graph, r: Request, now: float, wall: float, conn: int | None = None) -> tuple[Result, Mutation]:
+def apply_request(
+    graph: Graph, r: Request, now: float, wall: float, conn: int | None = None
+) -> tuple[Result, Mutation]:
     """Do `r` at monotonic `now` and Unix time `wall` for connection `conn`.
 
     Raises Refusal, and then nothing has changed; any other exception is a bug, and is undone too.
@@ -66,17 +68,17 @@ def perform(graph: Graph, r: Request, now: float, wall: float, conn: int | None 
         raise
     if type(r) is Complete and not result.repeated:
         ready = tuple(mutation.made_ready)
-        if result.next is not None and len(mutation.log) > len(mutation.nodes):
+        if result.next is not None and len(mutation.undo_log) > len(mutation.nodes):
             ready += _taken_again(mutation, result.next)
-        claims.remember_completion(graph, r.id, result.v.rec.gen if result.v is not None else 0, ready)
+        claims.remember_completion(graph, r.id, result.v.record.gen if result.v is not None else 0, ready)
         result.ready = ready
     return result, mutation
 
 
 def _taken_again(mutation: Mutation, v: Vertex) -> tuple[str, ...]:
     """The node that `next` claimed, where this very completion had made it ready: it then changed twice."""
-    before = next((old for x, old, *_ in mutation.log if x is v), None)
-    return (v.rec.id,) if before is not None and not isinstance(before, str) and before.status == "todo" else ()
+    before = next((old for x, old, *_ in mutation.undo_log if x is v), None)
+    return (v.record.id,) if before is not None and not isinstance(before, str) and before.status == "todo" else ()
 
 
 def expire(graph: Graph, now: float, wall: float) -> tuple[Vertex, Mutation] | None:
@@ -97,7 +99,7 @@ def _submit(graph: Graph, r: Submit, _conn: int | None) -> Result:
     ids = submit(graph, r)
     # The depths of what was submitted are its own cost, not that of the claim that comes after. What it moves further
     # up may be as much as the whole graph, and waits.
-    graph.levels.settle(budget=2 * len(r.nodes))
+    graph.ranks.update(budget=2 * len(r.nodes))
     return Result(ids=ids)
 
 
@@ -169,7 +171,7 @@ def _reclaim(graph: Graph, r: Reclaim, _conn: int | None) -> Result:
         overdue = [v for v in claims.quiet_for(graph, 0.0) if v.lease is not None and v.lease.deadline <= graph.now]
     for v in overdue:
         claims.expire(graph, v)
-        ids.append(v.rec.id)
+        ids.append(v.record.id)
     return Result(ids=ids)
 
 

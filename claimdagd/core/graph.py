@@ -50,7 +50,7 @@ _FLAGS: Final = {
 _F_ENDS: Final = _F_OVER | _F_OWN_OVER
 #: Flags of a node that is not there: over, in that nobody counts it.
 _ABSENT: Final = _F_OVER
-#: Levels that may be brought up to date by the way.
+#: Ranks that may be brought up to date by the way.
 _SMALL: Final = 256
 
 #: The fields that say what a node is and where it belongs; the others say how far it is.
@@ -76,17 +76,17 @@ class Graph(Structure):
         self.next_number = 1
         self.by_assignee: dict[str, Vertex] = {}
         self.caused: dict[str, dict[Vertex, None]] = {}
-        #: (when, num, vertex): each lease has one at its deadline or before; an early one is put back when it is met.
+        #: (when, number, vertex): each lease has one at its deadline or before; an early one is put back when met.
         self.deadlines: list[tuple[float, int, Vertex]] = []
-        #: Candidates for pruning: (not archived, finished_at, num, vertex), checked when met.
+        #: Candidates for pruning: (not archived, finished_at, number, vertex), checked when met.
         self.finished: list[tuple[bool, float, int, Vertex]] = []
         #: The last completes by id, each with its generation and what it made ready, so that a repeated one is answered
         #: as the first was.
         self.completions: dict[str, tuple[int, tuple[str, ...]]] = {}
         #: Whether something finished may wait on something unfinished: completed by hand, or its dep was reopened.
         self.untidy = False
-        self.pools = Pools(self, starvation)
-        self.lines = Lines(self)
+        self.resources = Pools(self, starvation)
+        self.ready_queue = Lines(self)
         #: Counts changes, so that what is costly to find is found once; the deadlocks as last found, with the count.
         self.changes = 0
         self.deadlocks: tuple[int, list[dict[str, Any]]] = (-1, [])
@@ -110,8 +110,8 @@ class Graph(Structure):
         log = self._log
         self._log = []
         mutation = self._sum_up(log)
-        if self.pools.passed:
-            mutation.passed, self.pools.passed = self.pools.passed, []
+        if self.resources.passed:
+            mutation.bypasses, self.resources.passed = self.resources.passed, []
         return mutation
 
     def _sum_up(self, log: list[Step]) -> Mutation:
@@ -123,27 +123,27 @@ class Graph(Structure):
         for v, old, lease, derived in steps:
             if v is None:
                 assert isinstance(old, str)
-                capacity = {old: self.pools.capacity(old)}
+                capacity = {old: self.resources.capacity(old)}
                 continue
             if lease is not None and lease.conn is not None:  # type: ignore[union-attr]
                 unseated = True
-            rec = v.rec
+            record = v.record
             if not v.present:
                 if old is not None:
-                    gone.append(rec.id)
+                    gone.append(record.id)
                 continue
-            status = rec.status
+            status = record.status
             was = old.status if old is not None else None  # type: ignore[union-attr]
             if not derived:
                 nodes.append(v)
             if status is was:
                 continue
             if derived:
-                flips.setdefault(status, []).append(rec.id)
+                flips.setdefault(status, []).append(record.id)
             elif status in TERMINAL and was not in TERMINAL:
                 ended.append(v)
             if status is READY and not v.group:
-                made_ready.append(rec.id)
+                made_ready.append(record.id)
         return Mutation(log, self._number_before, nodes, flips, gone, capacity, made_ready, ended, (), unseated)
 
     def mark(self) -> int:
@@ -157,92 +157,92 @@ class Graph(Structure):
     def rollback(self) -> None:
         """Take back what the mutation under way did so far."""
         log, self._log = self._log, []
-        self._unwind(log, self._number_before, self.pools.passed)
+        self._unwind(log, self._number_before, self.resources.passed)
 
     def undo(self, mutation: Mutation) -> None:
         """Take back a finished mutation; the latest is undone first."""
-        self._unwind(mutation.log, mutation.number_before, mutation.passed)
+        self._unwind(mutation.undo_log, mutation.number_before, mutation.bypasses)
 
     def _unwind(self, log: list[Step], number: int, passed: Sequence[Passed]) -> None:
-        self.pools.passed = []
+        self.resources.passed = []
         for v, old, lease, _ in reversed(log):
             if v is None:
                 assert isinstance(old, str)
-                self.pools.set_capacity(old, lease)  # type: ignore[arg-type]
+                self.resources.set_capacity(old, lease)  # type: ignore[arg-type]
             else:
-                self._apply(v, v.rec if v.present else None, old, lease)  # type: ignore[arg-type]
+                self._apply(v, v.record if v.present else None, old, lease)  # type: ignore[arg-type]
         self.next_number = number
         self.settle()
         self._log.clear()
-        self.pools.passed.clear()
+        self.resources.passed.clear()
         if passed:
-            self.pools.restore(passed)
+            self.resources.restore(passed)
 
     # ---------------------------------------------------------------------------------------------- choke point
 
-    def add(self, rec: Node) -> Vertex:
+    def add(self, record: Node) -> Vertex:
         """Add a node. Its parent must be in the graph already."""
-        if rec.id in self.vertices:
-            raise ValueError(f"{rec.id} is in the graph already")
-        v = Vertex(rec, number_of(rec.id))
+        if record.id in self.vertices:
+            raise ValueError(f"{record.id} is in the graph already")
+        v = Vertex(record, number_of(record.id))
         self._log.append((v, None, None, False))
-        self._apply(v, None, rec, None)
+        self._apply(v, None, record, None)
         return v
 
-    def put(self, v: Vertex, rec: Node, lease: Lease | None = _same_lease, derived: bool = False) -> None:
+    def put(self, v: Vertex, record: Node, lease: Lease | None = _same_lease, derived: bool = False) -> None:
         """Replace the record of `v`, and its lease if given, and update every index: the state-transition choke point.
 
         Raises ValueError if the shape of the record differs, which the indexes follow in `reshape` alone. `replace`
         shares the fields that it is not given, so identity tells, at a price that a claim does not feel.
         """
-        old = v.rec
+        old = v.record
         if (
-            rec.parent is not old.parent
-            or rec.deps is not old.deps
-            or rec.needs is not old.needs
-            or rec.kind is not old.kind
-            or rec.role is not old.role
-            or rec.cost is not old.cost
-            or rec.priority is not old.priority
-            or rec.id is not old.id
+            record.parent is not old.parent
+            or record.deps is not old.deps
+            or record.needs is not old.needs
+            or record.kind is not old.kind
+            or record.role is not old.role
+            or record.cost is not old.cost
+            or record.priority is not old.priority
+            or record.id is not old.id
             or not v.present
         ):
-            _refuse_shape(v, rec)
+            _refuse_shape(v, record)
         held = v.lease
         self._log.append((v, old, held, derived))
-        self._apply(v, old, rec, held if lease is _same_lease else lease, False)
+        self._apply(v, old, record, held if lease is _same_lease else lease, False)
 
-    def reshape(self, v: Vertex, rec: Node) -> None:
+    def reshape(self, v: Vertex, record: Node) -> None:
         """Like `put`, for a record whose parent, deps, kind, role, needs, cost or priority may differ."""
-        if rec.id != v.rec.id or not v.present:
-            _refuse_shape(v, rec)
-        self._log.append((v, v.rec, v.lease, False))
-        self._apply(v, v.rec, rec, v.lease)
+        if record.id != v.record.id or not v.present:
+            _refuse_shape(v, record)
+        self._log.append((v, v.record, v.lease, False))
+        self._apply(v, v.record, record, v.lease)
 
     def drop(self, v: Vertex) -> None:
         """Remove a node that was pruned. Its children must be gone already."""
         if v.children or not v.present:
-            raise ValueError(f"{v.rec.id} has children or is not in the graph: it cannot be dropped")
-        self._log.append((v, v.rec, v.lease, False))
-        self._apply(v, v.rec, None, None)
+            raise ValueError(f"{v.record.id} has children or is not in the graph: it cannot be dropped")
+        self._log.append((v, v.record, v.lease, False))
+        self._apply(v, v.record, None, None)
 
     def configure(self, resource: str, units: int) -> None:
         """Set the capacity of a resource."""
-        self._log.append((None, resource, self.pools.configured.get(resource), False))
-        self.pools.set_capacity(resource, units)
+        self._log.append((None, resource, self.resources.configured.get(resource), False))
+        self.resources.set_capacity(resource, units)
 
     def set_lease(self, v: Vertex, lease: Lease) -> None:
         """Move a live claim's lease; not a mutation: a renew is not journaled."""
         v.lease = lease
-        if v.queued is None or lease.deadline < v.queued:
-            v.queued = lease.deadline
-            heappush(self.deadlines, (lease.deadline, v.num, v))
+        if v.heap_deadline is None or lease.deadline < v.heap_deadline:
+            v.heap_deadline = lease.deadline
+            heappush(self.deadlines, (lease.deadline, v.number, v))
 
-    def settle_depth(self) -> bool:
+    def ranks_reliable(self) -> bool:
         """Whether depths can be relied on in a search for a cycle; brings them up to date where that is little work."""
-        if self.levels.due:
-            self.levels.settle(budget=_SMALL)
-        return not (self.untidy or self.levels.due)
+        if self.ranks.dirty:
+            self.ranks.update(budget=_SMALL)
+        return not (self.untidy or self.ranks.dirty)
 
     def touch(self, v: Vertex) -> None:
         """The derived status of `v` may have changed."""
@@ -256,11 +256,11 @@ class Graph(Structure):
         elif new is None:
             self._leave(v, old)
         else:
-            v.rec = new
+            v.record = new
             if reshaped:
                 self._follow_shape(v, old, new)
             if old.grants is not new.grants:
-                self.pools.move_grants(v, old.grants, new.grants)
+                self.resources.move_grants(v, old.grants, new.grants)
             if old.cause is not new.cause:
                 self._file_cause(v, old.cause, new.cause)
             if old.assignee is not new.assignee:
@@ -271,57 +271,57 @@ class Graph(Structure):
         elif lease is not v.lease:
             self.set_lease(v, lease)
 
-    def _enter(self, v: Vertex, rec: Node) -> None:
-        self._stand(v, rec)
-        self._link_deps(v, rec)
+    def _enter(self, v: Vertex, record: Node) -> None:
+        self._stand(v, record)
+        self._link_deps(v, record)
         for x, edge in (v.dependents or {}).items():
-            x.dep_on = tuple([self.vertices.get(d.on) for d in x.rec.deps])
-            x.unmet += not self.meets(rec, edge)
-        self.levels.place(v)
+            x.dep_on = tuple([self.vertices.get(d.on) for d in x.record.deps])
+            x.unmet += not self.meets(record, edge)
+        self.ranks.invalidate_moved(v)
         self._touched.append(v)
 
-    def _stand(self, v: Vertex, rec: Node) -> None:
-        """`v` is there, as `rec` says but for its deps."""
-        v.rec = rec
+    def _stand(self, v: Vertex, record: Node) -> None:
+        """`v` is there, as `record` says but for its deps."""
+        v.record = record
         v.present = True
-        self.vertices[rec.id] = v
-        v.group = rec.kind in GROUPS
-        if rec.parent is not None:
-            self._attach(v, self.vertices[rec.parent])
-        if rec.needs:
-            v.lines = {}
-        if rec.grants:
-            self.pools.move_grants(v, (), rec.grants)
-        if rec.cause is not None:
-            self._file_cause(v, None, rec.cause)
-        if rec.assignee is not None:
-            self._seat(v, None, rec.assignee)
-        self._count(v, rec.status, 1)
-        self._on_status(v, _ABSENT, _FLAGS[rec.status], rec)
+        self.vertices[record.id] = v
+        v.group = record.kind in GROUPS
+        if record.parent is not None:
+            self._attach(v, self.vertices[record.parent])
+        if record.needs:
+            v.buckets = {}
+        if record.grants:
+            self.resources.move_grants(v, (), record.grants)
+        if record.cause is not None:
+            self._file_cause(v, None, record.cause)
+        if record.assignee is not None:
+            self._seat(v, None, record.assignee)
+        self._count(v, record.status, 1)
+        self._on_status(v, _ABSENT, _FLAGS[record.status], record)
         if v.group and v.started_children:
             self._count_started(v.parent, 1)
 
-    def _leave(self, v: Vertex, rec: Node) -> None:
+    def _leave(self, v: Vertex, record: Node) -> None:
         if v.group and v.started_children:
             self._count_started(v.parent, -1)
-        self._on_status(v, _FLAGS[rec.status], _ABSENT, rec)
-        self.levels.turn(v)
-        self._count(v, rec.status, -1)
-        self._unlink_deps(v, rec)
+        self._on_status(v, _FLAGS[record.status], _ABSENT, record)
+        self.ranks.invalidate_ended(v)
+        self._count(v, record.status, -1)
+        self._unlink_deps(v, record)
         v.unmet = 0
-        if rec.grants:
-            self.pools.move_grants(v, rec.grants, ())
-        if rec.cause is not None:
-            self._file_cause(v, rec.cause, None)
+        if record.grants:
+            self.resources.move_grants(v, record.grants, ())
+        if record.cause is not None:
+            self._file_cause(v, record.cause, None)
         # The vertex keeps its dependents, so that undoing this finds them again.
         for x, edge in (v.dependents or {}).items():
             x.dep_on = tuple([None if t is v else t for t in x.dep_on])
-            x.unmet -= not self.meets(rec, edge)
+            x.unmet -= not self.meets(record, edge)
         if v.parent is not None:
             self._detach(v)
         v.present = False
-        del self.vertices[rec.id]
-        self.levels.forget(v)
+        del self.vertices[record.id]
+        self.ranks.forget(v)
 
     def _count(self, v: Vertex, status: Status, by: int) -> None:
         tally = self.groups if v.group else self.work
@@ -358,7 +358,7 @@ class Graph(Structure):
                 self._touched.append(v)
             if not changed & _F_ENDS:
                 return
-            self.levels.turn(v)
+            self.ranks.invalidate_ended(v)
             if changed & _F_OWN_OVER and (v.unmet if flags & _F_OWN_OVER else v.dependents):
                 self.untidy = True
         elif old.outcome is new.outcome and old.archived is new.archived:
@@ -371,20 +371,20 @@ class Graph(Structure):
                     x.unmet += -1 if met else 1
                     self._touched.append(x)
         if v.parent is None and status in TERMINAL:
-            heappush(self.finished, (not new.archived, new.finished_at or 0.0, v.num, v))
+            heappush(self.finished, (not new.archived, new.finished_at or 0.0, v.number, v))
 
-    def _on_status(self, v: Vertex, was: int, now: int, rec: Node) -> None:
+    def _on_status(self, v: Vertex, was: int, now: int, record: Node) -> None:
         """Indexes by status, from flags to flags."""
         changed = was ^ now
         p = v.parent
         if not v.group:
             if changed & _F_READY:
                 if now & _F_READY:
-                    self.lines.add(v)
+                    self.ready_queue.add(v)
                 else:
-                    self.lines.remove(v, rec.role)
-            if changed & _F_ACTIVE and v.needy is not None:
-                self._count_active(v.needy, 1 if now & _F_ACTIVE else -1)
+                    self.ready_queue.remove(v, record.role)
+            if changed & _F_ACTIVE and v.resource_ancestor is not None:
+                self._count_active(v.resource_ancestor, 1 if now & _F_ACTIVE else -1)
             if changed & _F_STARTED and p is not None and not v.started_children:
                 self._count_started(p, 1 if now & _F_STARTED else -1)
         if changed & _F_OVER and p is not None:
@@ -397,31 +397,31 @@ class Graph(Structure):
         touched = self._touched
         while touched:
             v = touched.popleft()
-            rec = v.rec
+            record = v.record
             if not v.present:
                 continue
             if v.group:
                 self._settle_group(v)
-            elif rec.status is READY or rec.status is TODO:
-                want = TODO if v.unmet or (v.gate is not None and v.gate.closed) else READY
-                if rec.status is not want:
-                    self.put(v, replace(rec, status=want), derived=True)
+            elif record.status is READY or record.status is TODO:
+                want = TODO if v.unmet or (v.gating_group is not None and v.gating_group.gated) else READY
+                if record.status is not want:
+                    self.put(v, replace(record, status=want), derived=True)
 
     def _settle_group(self, g: Vertex) -> None:
-        rec = g.rec
-        if rec.status in TERMINAL:
+        record = g.record
+        if record.status in TERMINAL:
             return
-        above = g.gate is not None and g.gate.closed
-        closed = g.unmet > 0 or above or rec.status is BLOCKED
-        if closed is not g.closed:
-            g.closed = closed
+        above = g.gating_group is not None and g.gating_group.gated
+        closed = g.unmet > 0 or above or record.status is BLOCKED
+        if closed is not g.gated:
+            g.gated = closed
             if closed:
-                self.levels.seed(g)
+                self.ranks.invalidate(g)
             self._touch_members(g)
-        if rec.status is not BLOCKED:
+        if record.status is not BLOCKED:
             want = TODO if closed else RUNNING if g.started_children else READY
-            if rec.status is not want:
-                self.put(g, replace(rec, status=want), derived=True)
+            if record.status is not want:
+                self.put(g, replace(record, status=want), derived=True)
 
     def _touch_members(self, g: Vertex) -> None:
         stack = [g]
@@ -439,34 +439,34 @@ class Graph(Structure):
         Raises ValueError where a record names a parent that is not there.
         """
         for name, units in capacities.items():
-            self.pools.set_capacity(name, units)
-        for rec in nodes.values():
-            if rec.parent is None or rec.parent in self.vertices:
-                if rec.id not in self.vertices:
-                    self._stand(Vertex(rec, number_of(rec.id)), rec)
+            self.resources.set_capacity(name, units)
+        for record in nodes.values():
+            if record.parent is None or record.parent in self.vertices:
+                if record.id not in self.vertices:
+                    self._stand(Vertex(record, number_of(record.id)), record)
             else:
-                for r in _parents_first(rec, nodes, self.vertices):
+                for r in _parents_first(record, nodes, self.vertices):
                     self._stand(Vertex(r, number_of(r.id)), r)
         for v in self.vertices.values():
-            rec = v.rec
-            if rec.deps:
-                self._link(v, rec)
-                if v.unmet and rec.status in OWN_OVER:
+            record = v.record
+            if record.deps:
+                self._link(v, record)
+                if v.unmet and record.status in OWN_OVER:
                     self.untidy = True
-            if rec.status in TERMINAL:
+            if record.status in TERMINAL:
                 if v.parent is None:
-                    heappush(self.finished, (not rec.archived, rec.finished_at or 0.0, v.num, v))
+                    heappush(self.finished, (not record.archived, record.finished_at or 0.0, v.number, v))
             elif self.is_live(v):
-                lease_s = rec.lease or self.default_lease_s
-                self.set_lease(v, Lease(now + lease_s, lease_s, now, rec.bound))
+                lease_s = record.lease or self.default_lease_s
+                self.set_lease(v, Lease(now + lease_s, lease_s, now, record.bound))
             else:
                 self._touched.append(v)
-        self.next_number = max(next_number, max((v.num for v in self.vertices.values()), default=0) + 1)
+        self.next_number = max(next_number, max((v.number for v in self.vertices.values()), default=0) + 1)
         self.settle()
         self._log.clear()
         # Now, and not with the first claim: nobody waits for a single answer yet.
-        self.levels.build(self.vertices.values())
-        self.lines.refresh()
+        self.ranks.build(self.vertices.values())
+        self.ready_queue.refresh()
 
     # -------------------------------------------------------------------------------------------------- questions
 
@@ -482,20 +482,20 @@ class Graph(Structure):
 
     def ready_work(self) -> list[Vertex]:
         """All work that is ready, in no order."""
-        return [v for v in self.vertices.values() if v.rec.status is READY and not v.group]
+        return [v for v in self.vertices.values() if v.record.status is READY and not v.group]
 
     def is_live(self, v: Vertex) -> bool:
         """Whether somebody holds `v` under a lease; a running group is nobody's claim."""
-        return not v.group and v.rec.status in LIVE
+        return not v.group and v.record.status in LIVE
 
 
-def _refuse_shape(v: Vertex, rec: Node) -> None:
-    """Raise ValueError, naming the field, unless `rec` has the shape of `v` in other objects."""
-    if not v.present or rec.id != v.rec.id:
-        raise ValueError(f"{rec.id} is put in the place of {v.rec!r}")
+def _refuse_shape(v: Vertex, record: Node) -> None:
+    """Raise ValueError, naming the field, unless `record` has the shape of `v` in other objects."""
+    if not v.present or record.id != v.record.id:
+        raise ValueError(f"{record.id} is put in the place of {v.record!r}")
     for name in SHAPE:
-        if getattr(rec, name) != getattr(v.rec, name):
-            raise ValueError(f"put: the {name} of {rec.id} differs; the indexes follow that in reshape alone")
+        if getattr(record, name) != getattr(v.record, name):
+            raise ValueError(f"put: the {name} of {record.id} differs; the indexes follow that in reshape alone")
 
 
 def _one_step_each(log: list[Step]) -> list[Step]:
@@ -515,10 +515,10 @@ def _one_step_each(log: list[Step]) -> list[Step]:
     return list(steps.values())
 
 
-def _parents_first(rec: Node, nodes: dict[str, Node], there: dict[str, Vertex]) -> list[Node]:
-    """`rec`, and before it those of its ancestors that are not `there` yet."""
+def _parents_first(record: Node, nodes: dict[str, Node], there: dict[str, Vertex]) -> list[Node]:
+    """`record`, and before it those of its ancestors that are not `there` yet."""
     chain: list[Node] = []
-    todo: Node | None = rec
+    todo: Node | None = record
     while todo is not None and todo.id not in there:
         chain.append(todo)
         if todo.parent is None:

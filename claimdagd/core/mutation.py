@@ -16,25 +16,25 @@ Step: TypeAlias = "tuple[Vertex | None, Node | str | None, Lease | int | None, b
 
 
 class Mutation(msgspec.Struct):
-    """The steps in `log` are taken back in reverse; `number_before` is the id number that was next before them."""
+    """The steps in `undo_log` are taken back in reverse; `number_before` is the id number that was next before them."""
 
-    log: list[Step]
+    undo_log: list[Step]
     number_before: int
     #: Vertices whose record changed in itself, in the order of first change.
     nodes: Sequence[Vertex]
     #: Derived changes of status of other nodes: status to ids.
-    flips: dict[str, list[str]]
+    status_changes: dict[str, list[str]]
     #: Ids of nodes that were pruned.
-    gone: Sequence[str]
+    pruned: Sequence[str]
     capacity: dict[str, int] | None
     #: Ids of work that was not ready before and is now.
     made_ready: Sequence[str]
     #: Nodes that this made terminal.
     ended: Sequence[Vertex]
-    #: Who was passed over by it, or is no longer: node, how often before, and the place among the starving before.
-    passed: Sequence[tuple[Vertex, int, int]]
+    #: Who was bypasses over by it, or is no longer: node, how often before, and the place among the starving before.
+    bypasses: Sequence[tuple[Vertex, int, int]]
     #: Whether it moved a lease that belongs to a connection.
-    unseated: bool
+    ends_bound_claim: bool
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.flips or self.gone or self.capacity is not None)
+        return bool(self.nodes or self.status_changes or self.pruned or self.capacity is not None)

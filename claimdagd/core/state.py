@@ -1,6 +1,6 @@
 """A node with its derived state: the vertex of the graph, its lease, and the line that it waits in.
 
-Plain data. The record (`rec`) is the only thing that is ever written down; all else here can be rebuilt from the
+Plain data. The record (`record`) is the only thing that is ever written down; all else here can be rebuilt from the
 records alone. Must not decide anything.
 """
 
@@ -24,8 +24,8 @@ Entry: TypeAlias = "tuple[float, float, int, Vertex]"
 Units: TypeAlias = "tuple[tuple[str, int, str | None], ...]"
 
 #: Bits of an ordering edge as its target keeps it.
-EDGE_ANY = 1
-EDGE_OWN = 2
+ON_ANY = 1
+ON_OUTCOME = 2
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Line:
 class Demand:
     """Lines of nodes that would take the same units from the same places: what one of them lacks, all of them lack."""
 
-    __slots__ = ("count", "exempt", "fronts", "key", "lacking", "lines", "starving", "turn", "units")
+    __slots__ = ("buckets", "count", "exempt", "fronts", "key", "lacking", "starving", "turn", "units")
 
     def __init__(self, key: Hashable, units: Units, exempt: bool, starving: int) -> None:
         self.key = key
@@ -70,7 +70,7 @@ class Demand:
         #: Below held units, which must come back: nothing is kept from these nodes.
         self.exempt = exempt
         self.starving = starving
-        self.lines: dict[Line, None] = {}
+        self.buckets: dict[Line, None] = {}
         self.count = 0
         #: The fronts of its lines, by role.
         self.fronts: dict[Role, list[Entry]] = {}
@@ -85,74 +85,74 @@ class Vertex:
 
     __slots__ = (
         "active",
+        "blevel_end",
+        "blevel_start",
+        "bucket",
+        "buckets",
+        "bypass_count",
         "children",
-        "closed",
         "dep_on",
         "dependents",
-        "entry",
-        "gate",
+        "gated",
+        "gating_group",
         "group",
+        "heap_deadline",
         "lease",
-        "line",
-        "lines",
-        "needy",
-        "num",
+        "number",
         "open_children",
-        "own_deps",
+        "outcome_deps",
         "parent",
-        "passes",
         "present",
-        "prio_end",
-        "prio_start",
-        "queued",
-        "rec",
+        "priority_end",
+        "priority_start",
+        "queue_entry",
+        "record",
+        "resource_ancestor",
         "started_children",
-        "tail_end",
-        "tail_start",
         "unmet",
     )
 
-    def __init__(self, rec: Node, num: int) -> None:
-        self.rec = rec
-        self.num = num
-        self.group = rec.kind in GROUPS
+    def __init__(self, record: Node, number: int) -> None:
+        self.record = record
+        self.number = number
+        self.group = record.kind in GROUPS
         self.lease: Lease | None = None
         #: Whether the graph has it: false before it is added and once it is pruned.
         self.present = False
         self.parent: Vertex | None = None
         self.children: dict[Vertex, None] | None = None
-        #: Targets of rec.deps in the same order; null where the target was pruned.
+        #: Targets of record.deps in the same order; null where the target was pruned.
         self.dep_on: tuple[Vertex | None, ...] = ()
         #: Those of them that are ancestors: such an edge looks at the target's own outcome.
-        self.own_deps: frozenset[Vertex] | None = None
+        self.outcome_deps: frozenset[Vertex] | None = None
         self.dependents: dict[Vertex, int] | None = None
         self.unmet = 0
         self.open_children = 0
         self.started_children = 0
         #: Nearest group above.
-        self.gate: Vertex | None = None
+        self.gating_group: Vertex | None = None
         #: Nearest ancestor that needs resources.
-        self.needy: Vertex | None = None
+        self.resource_ancestor: Vertex | None = None
         #: For a node with needs: how many below it are claimed, running or completing.
         self.active = 0
         #: For a group: its deps, its hold or a group above it keep its members back.
-        self.closed = False
+        self.gated = False
         # The longest chain after the end of this node, and from its start on; effective priorities likewise.
-        self.tail_end = 0.0
-        self.tail_start = 0.0
-        self.prio_end = rec.priority
-        self.prio_start = rec.priority
-        self.entry: Entry | None = None
-        self.line: Line | None = None
+        self.blevel_end = 0.0
+        self.blevel_start = 0.0
+        self.priority_end = record.priority
+        self.priority_start = record.priority
+        self.queue_entry: Entry | None = None
+        self.bucket: Line | None = None
         #: For a node with needs: the lines of ready nodes below it.
-        self.lines: dict[Line, None] | None = None
-        self.passes = 0
+        self.buckets: dict[Line, None] | None = None
+        self.bypass_count = 0
         #: When the reaper looks at this lease next, at its deadline or before; None: it does not.
-        self.queued: float | None = None
+        self.heap_deadline: float | None = None
 
     def __lt__(self, other: Vertex) -> bool:
         """By number, so that a heap entry may end in a vertex."""
-        return self.num < other.num
+        return self.number < other.number
 
     def __repr__(self) -> str:
-        return f"<{self.rec.id} {self.rec.status}>"
+        return f"<{self.record.id} {self.record.status}>"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from claimdagd.core.state import EDGE_OWN, Vertex
+from claimdagd.core.state import ON_OUTCOME, Vertex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ def waiters(m: Moment) -> Iterable[Moment]:
         if v.parent is not None:
             yield (v.parent, END)
         for x, edge in (v.dependents or {}).items():
-            if not edge & EDGE_OWN:
+            if not edge & ON_OUTCOME:
                 yield (x, START)
     elif kind == START:
         yield (v, OWN)
@@ -44,7 +44,7 @@ def waiters(m: Moment) -> Iterable[Moment]:
     elif kind == OWN:
         yield (v, END)
         for x, edge in (v.dependents or {}).items():
-            if edge & EDGE_OWN:
+            if edge & ON_OUTCOME:
                 yield (x, START)
     else:
         for c in v.children or ():
@@ -66,7 +66,7 @@ def waits_on(m: Moment) -> Iterable[Moment]:
         if kind == START:
             for t in v.dep_on:
                 if t is not None:
-                    yield (t, OWN if v.own_deps is not None and t in v.own_deps else END)
+                    yield (t, OWN if v.outcome_deps is not None and t in v.outcome_deps else END)
         if v.parent is not None:
             yield (v.parent, GATE)
 
@@ -74,7 +74,7 @@ def waits_on(m: Moment) -> Iterable[Moment]:
 def edges_onto(v: Vertex) -> list[Edge]:
     """The edges by which `v` waits on its deps."""
     return [
-        Edge((t, OWN if v.own_deps is not None and t in v.own_deps else END), (v, START))
+        Edge((t, OWN if v.outcome_deps is not None and t in v.outcome_deps else END), (v, START))
         for t in v.dep_on
         if t is not None
     ]
@@ -95,8 +95,8 @@ def _highest(m: Moment) -> float:
     """No less than how much unfinished work lies from `m` on."""
     v, kind = m
     if kind == END:
-        return v.tail_end
-    return math.inf if v.group or kind == GATE else v.tail_start
+        return v.blevel_end
+    return math.inf if v.group or kind == GATE else v.blevel_start
 
 
 def path(sources: Iterable[Moment], targets: Iterable[Moment], *, by_depth: bool = False) -> list[Moment] | None:
@@ -107,7 +107,7 @@ def path(sources: Iterable[Moment], targets: Iterable[Moment], *, by_depth: bool
     depth never grows along a way, and what lies less deep than every target is no part of one.
     """
     sources, targets = list(sources), list(targets)
-    least = min((m[0].tail_end for m in targets), default=0.0) if by_depth else 0.0
+    least = min((m[0].blevel_end for m in targets), default=0.0) if by_depth else 0.0
     most = max(map(_highest, sources), default=math.inf) if by_depth else math.inf
     if least > most:
         return None
@@ -125,7 +125,7 @@ def path(sources: Iterable[Moment], targets: Iterable[Moment], *, by_depth: bool
         else:
             back, met = _widen(back, waits_on, behind, ahead)
             if most < math.inf:
-                back = [m for m in back if m[0].tail_end <= most]
+                back = [m for m in back if m[0].blevel_end <= most]
         if met is not None:
             return [*reversed(_trail(met, ahead)), *_trail(met, behind)[1:]]
     return None
@@ -174,7 +174,7 @@ def _nodes(way: list[Moment]) -> list[Vertex]:
 
 def _by_number(new: list[Vertex], fresh: set[Vertex]) -> bool:
     """Whether every new node waits on nodes of lower number only, and none stands under another new one."""
-    return all(v.parent not in fresh and all(t is None or t.num < v.num for t in v.dep_on) for v in new)
+    return all(v.parent not in fresh and all(t is None or t.number < v.number for t in v.dep_on) for v in new)
 
 
 def _may_wait(m: Moment) -> bool:
@@ -182,11 +182,11 @@ def _may_wait(m: Moment) -> bool:
     v, kind = m
     if kind != GATE:
         return True
-    g: Vertex | None = v if v.group else v.gate
+    g: Vertex | None = v if v.group else v.gating_group
     while g is not None:
-        if g.rec.deps:
+        if g.record.deps:
             return True
-        g = g.gate
+        g = g.gating_group
     return False
 
 
@@ -206,7 +206,7 @@ def cycle_among(new: list[Vertex]) -> list[Vertex] | None:
             into[(p, GATE)] = None
         for t in v.dep_on:
             if t is not None and t not in fresh:
-                into[(t, OWN if v.own_deps is not None and t in v.own_deps else END)] = None
+                into[(t, OWN if v.outcome_deps is not None and t in v.outcome_deps else END)] = None
     if not out and _by_number(new, fresh):
         return None
     leaves = bool(out) and any(map(_may_wait, into)) and path(out, into) is not None

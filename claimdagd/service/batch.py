@@ -105,7 +105,7 @@ class Batch:
         if seq is None:
             self.seq += 1
             seq = self.seq
-        nodes = [recs[v] if v in recs else _encode(v.rec) for v in mutation.nodes]
+        nodes = [recs[v] if v in recs else _encode(v.record) for v in mutation.nodes]
         graph = self._graph
         return entry_line(
             seq,
@@ -113,8 +113,8 @@ class Batch:
             op,
             actor,
             nodes,
-            mutation.flips,
-            mutation.gone,
+            mutation.status_changes,
+            mutation.pruned,
             mutation.capacity,
             once,
             reply if once is not None else None,

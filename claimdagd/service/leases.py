@@ -61,13 +61,13 @@ class Leases:
         if known is not None and known <= warn:
             return False
         self._warned[v] = warn
-        heappush(self._warnings, (warn, v.num, v))
+        heappush(self._warnings, (warn, v.number, v))
         return True
 
     def undone(self, mutations: list[Mutation], now: float) -> None:
         """Claims that are held again, since their end was taken back: their connections may be gone by now."""
         for mutation in mutations:
-            for v, *_ in mutation.log:
+            for v, *_ in mutation.undo_log:
                 lease = v.lease if v is not None else None
                 if v is None or lease is None or lease.conn is None:
                     continue
@@ -98,10 +98,10 @@ class Leases:
         in its name or with its generation.
         """
         found: list[tuple[Vertex, int, bytes | None]] = []
-        for v, old, lease, _ in mutation.log:
+        for v, old, lease, _ in mutation.undo_log:
             if v is None or not isinstance(lease, Lease) or lease.conn is None or not isinstance(old, Node):
                 continue
-            if v.lease is not None and v.rec.gen == old.gen:
+            if v.lease is not None and v.record.gen == old.gen:
                 continue
             if any(v is other for other, _, _ in found):
                 continue
@@ -149,7 +149,7 @@ class Leases:
         """Tell holders of which a fifth of the lease is left."""
         warnings = self._warnings
         while warnings and warnings[0][0] <= now:
-            when, num, v = heappop(warnings)
+            when, number, v = heappop(warnings)
             if self._warned.get(v) != when:
                 continue
             lease = v.lease
@@ -160,11 +160,16 @@ class Leases:
             warn = lease.deadline - lease.lease_s / 5
             if warn > now:
                 self._warned[v] = warn
-                heappush(warnings, (warn, num, v))
+                heappush(warnings, (warn, number, v))
                 continue
             del self._warned[v]
             if session.held.get(v) == lease.deadline:
                 continue  # told already: what ended it since was taken back
             session.held[v] = lease.deadline
-            event = {"op": "expiring", "id": v.rec.id, "gen": v.rec.gen, "expires_in": max(0.0, lease.deadline - now)}
+            event = {
+                "op": "expiring",
+                "id": v.record.id,
+                "gen": v.record.gen,
+                "expires_in": max(0.0, lease.deadline - now),
+            }
             session.deliver(b'{"event":%b}\n' % _encode(event))

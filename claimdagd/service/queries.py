@@ -9,7 +9,7 @@ import msgspec
 
 from claimdagd import __version__, wire
 from claimdagd.core.operations.upsert import find
-from claimdagd.core.queries.deadlock import find_deadlocks, suspicious
+from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.queries.explain import why
 from claimdagd.core.queries.views import encode_view, listed, resources
 from claimdagd.core.refusal import Refusal
@@ -75,7 +75,7 @@ def _list(service: Service, r: wire.List) -> bytes:
 
 
 def _ready(service: Service, r: wire.Ready) -> bytes:
-    order = service.graph.lines.in_order(r.role, r.slack, r.strict)
+    order = service.graph.ready_queue.in_order(r.role, r.slack, r.strict)
     return nodes_of(encode_view(service.graph, v, runnable) for v, runnable in order)
 
 
@@ -98,7 +98,7 @@ def _stats(service: Service, _r: wire.Stats) -> bytes:
             "journal_bytes": store.journal_bytes,
             "snapshot_bytes": store.snapshot_bytes,
             "lags": service.lags,
-            "deadlocks": find_deadlocks(graph) if suspicious(graph) else [],
+            "deadlocks": find_deadlocks(graph) if deadlock_possible(graph) else [],
             "graph": graph.tag,
             "version": __version__,
             "pid": service.config.pid,

@@ -51,7 +51,7 @@ def view(graph: Graph, v: Vertex, recs: Records) -> bytes:
     """A node's view; the record's own JSON is kept for the journal."""
     encoded = recs.get(v)
     if encoded is None:
-        encoded = recs[v] = _encode(v.rec)
+        encoded = recs[v] = _encode(v.record)
     return view_from(graph, v, encoded)
 
 
@@ -74,8 +74,8 @@ def claimed(graph: Graph, v: Vertex, recs: Records) -> bytes:
     lease = v.lease
     assert lease is not None
     return b'{"id":"%b","gen":%d,"expires_in":%.3f,"node":%b}' % (
-        v.rec.id.encode(),
-        v.rec.gen,
+        v.record.id.encode(),
+        v.record.gen,
         lease.deadline - graph.now,
         view(graph, v, recs),
     )
@@ -85,12 +85,16 @@ def _held(graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
     v = result.v
     assert v is not None
     assert v.lease is not None
-    return b'{"id":"%b","gen":%d,"expires_in":%.3f}' % (v.rec.id.encode(), v.rec.gen, v.lease.deadline - graph.now)
+    return b'{"id":"%b","gen":%d,"expires_in":%.3f}' % (
+        v.record.id.encode(),
+        v.record.gen,
+        v.lease.deadline - graph.now,
+    )
 
 
 def _moved(_graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
     assert result.v is not None
-    return b'{"id":"%b","gen":%d}' % (result.v.rec.id.encode(), result.v.rec.gen)
+    return b'{"id":"%b","gen":%d}' % (result.v.record.id.encode(), result.v.record.gen)
 
 
 def next_part(claim: bytes | None, refusal: Refusal | None) -> bytes:

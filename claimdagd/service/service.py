@@ -21,7 +21,7 @@ from claimdagd.core.invariants import check
 from claimdagd.core.mutation import Mutation
 from claimdagd.core.operations import claim as claims
 from claimdagd.core.operations.upsert import find
-from claimdagd.core.queries.deadlock import find_deadlocks, suspicious
+from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.queries.views import encode_view
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Vertex
@@ -240,7 +240,7 @@ class Service:
     def _do(self, session: Session, r: wire.Mutation, parked: ParkedClaim | None = None) -> None:
         """Perform `r` now, for itself or for what was `parked`; the answer leaves when it is journaled."""
         graph, batch, clock = self.graph, self._batch, self.clock
-        result, mutation = verbs.perform(graph, r, clock.now(), clock.wall(), session.conn)
+        result, mutation = verbs.apply_request(graph, r, clock.now(), clock.wall(), session.conn)
         request: wire.Request = r if parked is None else parked.request
         once: str | None = request.once  # type: ignore[attr-defined]
         # A token's reply is journaled even where nothing changed: it must be the same after a restart.
@@ -251,7 +251,7 @@ class Service:
             ok = REPLIES[type(r)](graph, r, result, recs)
             if parked is not None and parked.completed is not None:
                 ok = with_next(parked.completed, ok)
-            if mutation.unseated:
+            if mutation.ends_bound_claim:
                 act.lost = self._leases.lost(session, r, mutation)
             if changed:
                 act.mutation = mutation
@@ -286,9 +286,9 @@ class Service:
         if next_.actor is None and r.actor is None:
             raise Refusal(Code.BAD_REQUEST, "complete: next wants an actor, its own or complete's", field="next")
         plain = msgspec.structs.replace(r, next=None, once=None)
-        result, mutation = verbs.perform(graph, plain, self.clock.now(), self.clock.wall(), session.conn)
+        result, mutation = verbs.apply_request(graph, plain, self.clock.now(), self.clock.wall(), session.conn)
         batch = self._batch
-        recs: dict[Vertex, bytes] = {v: _encode(v.rec) for v in mutation.nodes}
+        recs: dict[Vertex, bytes] = {v: _encode(v.record) for v in mutation.nodes}
         ok = REPLIES[wire.Complete](graph, plain, result, recs)
         act = Act(session, r, None)
         if mutation:
@@ -338,7 +338,7 @@ class Service:
                 continue
             claim = parked.claim
             known = parked.completed is None and self._once.reply(parked.request.once) is not None  # type: ignore[attr-defined]
-            if not known and self.graph.lines.pick(claim.role, claim.slack, claim.strict) is None:
+            if not known and self.graph.ready_queue.pick(claim.role, claim.slack, claim.strict) is None:
                 if kind is None:
                     return
                 barren.add(kind)
@@ -420,16 +420,16 @@ class Service:
         if self.store.journal_bytes > self._checkpoints.wanted_above:
             self._checkpoints.begun()
             self.on_snapshot()
-        if self._deadlock_check is None and graph.lines.lines:
+        if self._deadlock_check is None and graph.ready_queue.buckets:
             self._deadlock_check = self.clock.now() + DEADLOCK_S
             self._call()
-        if len(graph.levels.due) > LEVELS_PER_TURN:
+        if len(graph.ranks.dirty) > LEVELS_PER_TURN:
             self._call()
         if self.config.check:
             check(graph)
 
     def _tell_waiters(self, mutation: Mutation) -> None:
-        for waiter in self._lot.ended((v.rec.id for v in mutation.ended), self._is_over):
+        for waiter in self._lot.ended((v.record.id for v in mutation.ended), self._is_over):
             waiter.session.lots -= 1
             waiter.session.deliver(self._waited(waiter))
 
@@ -452,7 +452,7 @@ class Service:
 
     def _is_over(self, node_id: str) -> bool:
         v = self.graph.vertices.get(node_id)
-        return v is None or v.rec.status in TERMINAL
+        return v is None or v.record.status in TERMINAL
 
     # ------------------------------------------------------------------------------------------------- what is due
 
@@ -484,10 +484,10 @@ class Service:
         self._batch.commit()
         if leases is None:
             leases = self._leases.next_due()
-        if self.graph.levels.due:
+        if self.graph.ranks.dirty:
             # What a large submission moved is worked off by the way, not by the next claim.
-            self.graph.levels.settle(budget=LEVELS_PER_TURN)
-        more = now if len(self.graph.levels.due) > LEVELS_PER_TURN else None
+            self.graph.ranks.update(budget=LEVELS_PER_TURN)
+        more = now if len(self.graph.ranks.dirty) > LEVELS_PER_TURN else None
         times = [
             t for t in (leases, self._lot.next_due(), self._deadlock_check, self._wake_at, more) if t is not None
         ]
@@ -527,7 +527,7 @@ class Service:
         graph = self.graph
         self._deadlock_check = None
         graph.begin(now, self.clock.wall())
-        found = find_deadlocks(graph) if suspicious(graph) else []
+        found = find_deadlocks(graph) if deadlock_possible(graph) else []
         keys = {(*d["subtrees"], *d["resources"]) for d in found}
         for d in found:
             if (*d["subtrees"], *d["resources"]) not in self._deadlocks:

@@ -85,7 +85,9 @@ class Checkpoints:
         self.begun()
         asked = self._being_written = self._asked
         self._asked = []
-        head = SnapshotHead(graph.tag, store.seq, self._clock.wall(), graph.next_number, dict(graph.pools.configured))
+        head = SnapshotHead(
+            graph.tag, store.seq, self._clock.wall(), graph.next_number, dict(graph.resources.configured)
+        )
         try:
             nodes = Records(list(graph.vertices.values()))
             size = yield from store.snapshot(head, nodes, list(self._once.items()), ledger=LEDGER_KEPT)
@@ -120,5 +122,5 @@ class Records(Sequence[Node]):
     def __getitem__(self, index: slice) -> list[Node]: ...
     def __getitem__(self, index: int | slice) -> Node | list[Node]:
         if isinstance(index, slice):
-            return [v.rec for v in self._vertices[index]]
-        return self._vertices[index].rec
+            return [v.record for v in self._vertices[index]]
+        return self._vertices[index].record

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from claimdagd.core.apply import perform
+from claimdagd.core.apply import apply_request
 from claimdagd.core.graph import Graph
 from claimdagd.model import Dep
 from claimdagd.wire import Claim, ClaimNext, Complete, Link, Release, Request, Upsert
@@ -52,7 +52,7 @@ class Bench:
         self.now += 0.001
         # CPU time: on a machine that others use too, time by the clock says more of them.
         began = time.thread_time_ns()
-        result, _ = perform(self.graph, request, self.now, self.now)
+        result, _ = apply_request(self.graph, request, self.now, self.now)
         if column is not None:
             self.times[column].append(time.thread_time_ns() - began - self.overhead)
         return result
@@ -70,13 +70,13 @@ class Bench:
     def cycles(self, count: int) -> None:
         """Claim and complete in the graph's own order, by claim_next and by id."""
         v = self.do("first claim", ClaimNext(actor="w")).v
-        self.do(None, Complete(id=v.rec.id))
+        self.do(None, Complete(id=v.record.id))
         self._settle()  # of a star every node has become ready: `stalls` shows what that takes
         for _ in range(count):
             v = self.do("claim_next", ClaimNext(actor="w")).v
-            self.do("release", Release(id=v.rec.id, actor="w"))
-            self.do("claim", Claim(id=v.rec.id, actor="w"))
-            self.do("complete", Complete(id=v.rec.id, actor="w"))
+            self.do("release", Release(id=v.record.id, actor="w"))
+            self.do("claim", Claim(id=v.record.id, actor="w"))
+            self.do("complete", Complete(id=v.record.id, actor="w"))
 
     def edits(self, count: int) -> None:
         """New nodes, changed nodes, new edges among what is unfinished."""
@@ -101,14 +101,14 @@ class Bench:
         for _ in range(count):
             if time.monotonic() > give_up_at:
                 break
-            end = self.do(None, Upsert(deps=(Dep(end),))).v.rec.id
+            end = self.do(None, Upsert(deps=(Dep(end),))).v.record.id
             v = self.do("claim after", ClaimNext(actor="w")).v
-            self.do(None, Release(id=v.rec.id, actor="w"))
+            self.do(None, Release(id=v.record.id, actor="w"))
 
     def _settle(self) -> None:
         """Have the depths follow what was changed, so that it is not the next op that pays for it."""
         v = self.do(None, ClaimNext(actor="w")).v
-        self.do(None, Release(id=v.rec.id, actor="w"))
+        self.do(None, Release(id=v.record.id, actor="w"))
 
     def _some(self, first: int, last: int) -> str:
         return f"{TAG}-{self.chance.randint(first, last)}"

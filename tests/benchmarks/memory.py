@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from claimdagd.core.apply import perform
+from claimdagd.core.apply import apply_request
 from claimdagd.core.graph import Graph
 from claimdagd.wire import ClaimNext, Submit
 from tests.benchmarks.growth import TAG, in_its_own_process
@@ -47,8 +47,8 @@ def measure(shape: str, count: int, summary: bool, whole: bool) -> float:
             if service is not None and session is not None:
                 service.receive(session, [msgspec.json.encode(submit)])
             else:
-                perform(graph, submit, 0.0, 0.0)
-        perform(graph, ClaimNext(actor="w"), 0.0, 0.0)
+                apply_request(graph, submit, 0.0, 0.0)
+        apply_request(graph, ClaimNext(actor="w"), 0.0, 0.0)
         gc.collect()
         return (resident_bytes() - before) / count
 

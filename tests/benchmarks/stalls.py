@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from claimdagd.core.apply import perform
+from claimdagd.core.apply import apply_request
 from claimdagd.core.graph import Graph
 from claimdagd.main import spare_the_collector, tame_the_collector
 from claimdagd.model import Dep, Kind
@@ -121,7 +121,7 @@ def longest_steps(count: int) -> dict[str, Step]:
             spare_the_collector()  # as the daemon does twice a second
         found["submit of 4,000 nodes"] = (max(submits), f"the longest; the median is {median(submits):.0f}")
         found["first claim_next after these"] = (ask(ClaimNext(actor="w")), "depths follow the submits")
-        ask(Release(id=next(iter(graph.by_assignee.values())).rec.id, actor="w"))
+        ask(Release(id=next(iter(graph.by_assignee.values())).record.id, actor="w"))
         ask(Upsert(deps=(Dep(f"{TAG}-{count}"),)))
         found["claim_next after an upsert"] = (ask(ClaimNext(actor="w")), "at the end of the longest chain")
         link = Link(before=f"{TAG}-{count // 4}", after=f"{TAG}-{3 * count // 4}")
@@ -156,19 +156,19 @@ def longest_cascades(count: int) -> dict[str, Step]:
     tame_the_collector()
     graph = Graph(TAG, max_nodes=count + BATCH)
     for submit in batches("star", count, TAG):
-        perform(graph, submit, 0.0, 0.0)
+        apply_request(graph, submit, 0.0, 0.0)
     spare_the_collector()
-    v = perform(graph, ClaimNext(actor="w"), 0.0, 0.0)[0].v
+    v = apply_request(graph, ClaimNext(actor="w"), 0.0, 0.0)[0].v
     assert v is not None
-    star = timed(lambda: perform(graph, Complete(id=v.rec.id), 0.0, 0.0))
-    after = timed(lambda: perform(graph, ClaimNext(actor="w"), 0.0, 0.0))
+    star = timed(lambda: apply_request(graph, Complete(id=v.record.id), 0.0, 0.0))
+    after = timed(lambda: apply_request(graph, ClaimNext(actor="w"), 0.0, 0.0))
     graph = Graph(TAG, max_nodes=count + BATCH)
-    perform(graph, Submit(nodes=(SubmitNode(kind=Kind.GOAL),)), 0.0, 0.0)
+    apply_request(graph, Submit(nodes=(SubmitNode(kind=Kind.GOAL),)), 0.0, 0.0)
     for start in range(1, count, BATCH):
         nodes = (SubmitNode(parent=f"{TAG}-1"),) * min(BATCH, count - start)
-        perform(graph, Submit(nodes=nodes, returns=()), 0.0, 0.0)
+        apply_request(graph, Submit(nodes=nodes, returns=()), 0.0, 0.0)
     spare_the_collector()
-    cancel = timed(lambda: perform(graph, Cancel(id=f"{TAG}-1"), 0.0, 0.0))
+    cancel = timed(lambda: apply_request(graph, Cancel(id=f"{TAG}-1"), 0.0, 0.0))
     return {
         "complete of a star's centre": (star, "every other node becomes ready"),
         "claim_next after it": (after, "they find their places in the queue"),

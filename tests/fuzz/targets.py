@@ -110,7 +110,7 @@ class Protocol:
         """The graph is whole, and the state on disk is the one in memory."""
         invariants.check(self.graph)
         found = recover(self.disk.copy(), DIR, new_tag=lambda: "none")
-        if found.nodes != {i: v.rec for i, v in self.graph.vertices.items()}:
+        if found.nodes != {i: v.record for i, v in self.graph.vertices.items()}:
             raise Broken("the state on disk is not the one in memory")
 
 

@@ -115,15 +115,15 @@ class Pair:
         assert mutation is not None
         replayed = dict(before)
         for v in mutation.nodes:
-            replayed[v.rec.id] = v.rec
-        for status, ids in (mutation.flips or {}).items():
+            replayed[v.record.id] = v.record
+        for status, ids in (mutation.status_changes or {}).items():
             for node_id in ids:
                 replayed[node_id] = msgspec.structs.replace(replayed[node_id], status=Status(status))
-        for node_id in mutation.gone:
+        for node_id in mutation.pruned:
             del replayed[node_id]
         assert replayed == self.core.nodes(), f"{request}: the journal would not tell all of it"
         ended = {n.id for n in replayed.values() if n.status in TERMINAL and not is_over(before.get(n.id))}
-        assert {v.rec.id for v in mutation.ended} == ended, f"{request}: ended"
+        assert {v.record.id for v in mutation.ended} == ended, f"{request}: ended"
 
     def reload(self) -> None:
         """A graph that is loaded from the records alone is the same one."""
@@ -244,7 +244,7 @@ class Pair:
         stands_still = not any(item.held for item in self.model.items.values()) and not any(ok for _, ok in wanted)
         ready = {node_id for node_id, _ in wanted}
         if stands_still and any(ready.intersection(nodes) for _, nodes in expected):
-            assert deadlock.suspicious(self.core.graph), "a deadlock that claim_next would not tell of"
+            assert deadlock.deadlock_possible(self.core.graph), "a deadlock that claim_next would not tell of"
 
     def holds(self) -> None:
         """What must hold of any graph, whoever is right about the rest."""

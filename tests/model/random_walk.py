@@ -43,13 +43,13 @@ class Wanderer:
         vertices = self.driver.graph.vertices
         chosen = self.any()
         for _ in range(8):
-            if chosen in vertices and vertices[chosen].rec.status not in TERMINAL:
+            if chosen in vertices and vertices[chosen].record.status not in TERMINAL:
                 break
             chosen = self.any()
         return chosen
 
     def held(self) -> str:
-        live = [v.rec.id for v in self.driver.graph.by_assignee.values()]
+        live = [v.record.id for v in self.driver.graph.by_assignee.values()]
         return self.random.choice(live) if live else self.open()
 
     def actor(self) -> str:
@@ -111,7 +111,7 @@ class Wanderer:
             case 9:
                 after = self.open()
                 v = self.driver.graph.vertices.get(after)
-                before = random.choice(v.rec.deps).on if v is not None and v.rec.deps else self.any()
+                before = random.choice(v.record.deps).on if v is not None and v.record.deps else self.any()
                 return wire.Unlink(before=before, after=after)
             case 10:
                 return wire.ClaimNext(actor=self.actor(), role=random.choice([None, Role.EXPLORE]), slack=1.0)

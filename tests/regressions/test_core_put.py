@@ -39,7 +39,7 @@ def test_put_refuses_a_record_of_another_shape(driver: Driver, field: str) -> No
     """Each of the fields that only `reshape` follows is refused by name, and nothing has changed."""
     v, before = driver.graph.vertices["t3st-2"], driver.nodes()
     with pytest.raises(ValueError, match=f"the {field} of t3st-2 differs"):
-        driver.graph.put(v, replace(v.rec, **{field: CHANGED[field]}))
+        driver.graph.put(v, replace(v.record, **{field: CHANGED[field]}))
     assert driver.nodes() == before
     driver.check()
 
@@ -49,7 +49,7 @@ def test_reshape_follows_a_record_of_another_shape(driver: Driver, field: str) -
     """What `put` refuses, `reshape` does, and every index is right after it."""
     graph = driver.graph
     v = graph.vertices["t3st-2"]
-    graph.reshape(v, replace(v.rec, **{field: CHANGED[field]}))
+    graph.reshape(v, replace(v.record, **{field: CHANGED[field]}))
     graph.finish()
     driver.check()
 
@@ -57,7 +57,7 @@ def test_reshape_follows_a_record_of_another_shape(driver: Driver, field: str) -
 def test_put_takes_an_equal_shape_that_is_another_object(driver: Driver) -> None:
     """A record that was decoded anew shares nothing with the present one, and is the same all the same."""
     v = driver.graph.vertices["t3st-2"]
-    driver.graph.put(v, replace(v.rec, needs={}, deps=(), summary="again"))
+    driver.graph.put(v, replace(v.record, needs={}, deps=(), summary="again"))
     driver.graph.finish()
     driver.check()
 
@@ -67,7 +67,7 @@ def test_a_record_of_another_node_is_refused(driver: Driver, method: str) -> Non
     """One node's record is never filed under another's vertex."""
     vertices = driver.graph.vertices
     with pytest.raises(ValueError, match="in the place of"):
-        getattr(driver.graph, method)(vertices["t3st-2"], vertices["t3st-3"].rec)
+        getattr(driver.graph, method)(vertices["t3st-2"], vertices["t3st-3"].record)
     driver.check()
 
 
@@ -78,7 +78,7 @@ def test_a_node_that_was_pruned_is_not_put_again(driver: Driver, method: str) ->
     v = graph.vertices["t3st-2"]
     graph.drop(v)
     with pytest.raises(ValueError, match="in the place of"):
-        getattr(graph, method)(v, v.rec)
+        getattr(graph, method)(v, v.record)
     graph.finish()
     driver.check()
 

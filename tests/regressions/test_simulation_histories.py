@@ -127,10 +127,10 @@ def test_complete_with_next_that_cannot_be_written_is_refused(token: dict[str, s
     assert codes(worker.ask(done)) == ["storage"]
     assert codes(worker.ask(done)) == ["storage"]
     assert watcher.look() == []
-    assert daemon.graph.vertices[f"{TAG}-1"].rec.assignee == "w"
+    assert daemon.graph.vertices[f"{TAG}-1"].record.assignee == "w"
     daemon.heal()
     assert codes(worker.ask(done)) == ["ok"]
-    assert daemon.again().graph.vertices[f"{TAG}-1"].rec.status == "done"
+    assert daemon.again().graph.vertices[f"{TAG}-1"].record.status == "done"
 
 
 def test_refused_write_uses_up_no_token() -> None:
@@ -155,9 +155,9 @@ def test_refused_running_leaves_the_lease_as_it_was() -> None:
     assert codes(peer.ask({"op": "running", "id": f"{TAG}-1", "lease": 1})) == ["storage"]
     daemon.heal()
     daemon.later(59)
-    assert daemon.graph.vertices[f"{TAG}-1"].rec.assignee == "w"
+    assert daemon.graph.vertices[f"{TAG}-1"].record.assignee == "w"
     daemon.later(2)
-    assert daemon.graph.vertices[f"{TAG}-1"].rec.assignee is None
+    assert daemon.graph.vertices[f"{TAG}-1"].record.assignee is None
 
 
 def test_reply_without_a_change_is_the_same_after_a_restart() -> None:
@@ -169,7 +169,7 @@ def test_reply_without_a_change_is_the_same_after_a_restart() -> None:
     peer.ask(upsert(id=f"{TAG}-1", summary="b"))
     daemon = daemon.again()
     assert daemon.peer().ask(upsert(id=f"{TAG}-1", summary="a", once="t")) == first
-    assert daemon.graph.vertices[f"{TAG}-1"].rec.summary == "b"
+    assert daemon.graph.vertices[f"{TAG}-1"].record.summary == "b"
 
 
 # ------------------------------------------------------------------------------------------------- a flush that fails
@@ -255,9 +255,9 @@ def test_claim_whose_release_is_taken_back_has_its_grace() -> None:
     daemon.service.closed(worker.session)
     daemon.files.arm("fsync", "fail")
     daemon.flush()
-    assert daemon.graph.vertices[f"{TAG}-1"].rec.assignee == "w"
+    assert daemon.graph.vertices[f"{TAG}-1"].record.assignee == "w"
     daemon.later(6)
-    assert daemon.graph.vertices[f"{TAG}-1"].rec.assignee is None
+    assert daemon.graph.vertices[f"{TAG}-1"].record.assignee is None
 
 
 # ------------------------------------------------------------------------------------------------------- who is parked
@@ -309,8 +309,8 @@ def test_running_goal_has_no_lease_after_a_restart() -> None:
     seq = daemon.store.seq
     daemon.later(1000)
     assert daemon.store.seq == seq
-    assert daemon.graph.vertices[f"{TAG}-1"].rec.gen == 1
-    assert daemon.graph.vertices[f"{TAG}-2"].rec.assignee == "w"
+    assert daemon.graph.vertices[f"{TAG}-1"].record.gen == 1
+    assert daemon.graph.vertices[f"{TAG}-2"].record.assignee == "w"
 
 
 def test_holder_is_warned_of_a_lease_shorter_than_the_one_before() -> None:

@@ -148,16 +148,16 @@ class Oracle:
             # Entries that a snapshot took over and nobody was told of: the state is all there is of them.
             self._resync = False
             for v in world.graph.vertices.values():
-                old = self.replica.get(v.rec.id)
-                self.must(old is None or v.rec.gen >= old.gen, f"{v.rec.id} went back from gen {old and old.gen}")
-            self.replica = {v.rec.id: v.rec for v in world.graph.vertices.values()}
+                old = self.replica.get(v.record.id)
+                self.must(old is None or v.record.gen >= old.gen, f"{v.record.id} went back from gen {old and old.gen}")
+            self.replica = {v.record.id: v.record for v in world.graph.vertices.values()}
             self.ever.update(self.replica)
-            self.capacities = dict(world.graph.pools.configured)
+            self.capacities = dict(world.graph.resources.configured)
             self.next_number = world.graph.next_number
             self.seq = recovered.seq
         self.must(self.seq == recovered.seq, f"told up to {self.seq} after a start at {recovered.seq}")
         self.must(recovered.next_number >= self.next_number, "a number was handed out again")
-        self.must(self.capacities == world.graph.pools.configured, "capacities changed over a restart")
+        self.must(self.capacities == world.graph.resources.configured, "capacities changed over a restart")
         self.leases = {}
         for node_id, rec in self.replica.items():
             if rec.status in LIVE and rec.kind not in GROUPS:
@@ -524,10 +524,12 @@ class Oracle:
             v = vertices.get(node_id)
             if v is None:
                 raise Violation(f"{node_id} was told and is not in the graph")
-            if v.rec is not rec:
-                self.must(v.rec == rec, f"told  {rec}\nis    {v.rec}")
-                replica[node_id] = v.rec
-        self.must(graph.pools.configured == self.capacities, f"{graph.pools.configured} against {self.capacities}")
+            if v.record is not rec:
+                self.must(v.record == rec, f"told  {rec}\nis    {v.record}")
+                replica[node_id] = v.record
+        self.must(
+            graph.resources.configured == self.capacities, f"{graph.resources.configured} against {self.capacities}"
+        )
         if self.steps % self.check_every == 0:
             invariants.check(graph)
             check_state(self)
@@ -547,11 +549,11 @@ class Oracle:
         if world.gap or not self.calm:
             return
         if free:
-            runnable = [v for v, can_run in world.graph.lines.in_order(None, 0.0, False) if can_run]
+            runnable = [v for v, can_run in world.graph.ready_queue.in_order(None, 0.0, False) if can_run]
             for call in free:
                 for v in runnable:
-                    if _suits(_spec(call), v.rec):
-                        self.fail(f"{call.body} waits while {v.rec.id} can run")
+                    if _suits(_spec(call), v.record):
+                        self.fail(f"{call.body} waits while {v.record.id} can run")
         over = self.replica
         for call in self.calls.values():
             if call.intent.op == "wait":

@@ -88,7 +88,7 @@ PLANTED_BUGS = (
     PlantedBug("one unit too many", CORE, "max(0, HERE(_A.capacity(_B)) - _C)", "1 + _A.capacity(_B)"),
     # Endings.
     PlantedBug(
-        "a failure does not cascade", CORE, "HERE(_A.ANY.status in _B) and _A.dependents", "_A.rec.status is None"
+        "a failure does not cascade", CORE, "HERE(_A.ANY.status in _B) and _A.dependents", "_A.record.status is None"
     ),
     PlantedBug("a cascade takes after_any too", CORE, "HERE(_A & (_B | _C)) ", "_A & _C", where=r".*\._end"),
     PlantedBug("a cascade names no cause", CORE, "_(..., cause=HERE(_A if _B is not None and _C else None))", "None"),

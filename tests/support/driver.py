@@ -42,8 +42,8 @@ class Driver:
             case wire.Why():
                 return explain.why(self.graph, self.graph.vertices[request.id])
             case wire.Ready():
-                queue = self.graph.lines.in_order(request.role, request.slack, request.strict)
-                return {"nodes": [{"id": v.rec.id, "runnable": runnable} for v, runnable in queue]}
+                queue = self.graph.ready_queue.in_order(request.role, request.slack, request.strict)
+                return {"nodes": [{"id": v.record.id, "runnable": runnable} for v, runnable in queue]}
             case wire.Resources():
                 return {"resources": msgspec.to_builtins(views.resources(self.graph))}
         result = self.perform(request)
@@ -62,7 +62,7 @@ class Driver:
                 return {key: value for key, value in self.claimed(result.v).items() if key != "node"}
             case wire.Release() | wire.Reopen() | wire.Archive() | wire.Unarchive():
                 assert result.v is not None
-                return {"id": result.v.rec.id, "gen": result.v.rec.gen}
+                return {"id": result.v.record.id, "gen": result.v.record.gen}
             case wire.SetCapacity():
                 return msgspec.to_builtins(views.resource_view(self.graph, result.name or ""))
             case wire.Submit() | wire.Cancel() | wire.Reclaim():
@@ -72,7 +72,7 @@ class Driver:
 
     def perform(self, request: wire.Request) -> verbs.Result:
         """As `apply`, without a look at what came of it: what the core puts off stays put off."""
-        result, self.mutation = verbs.perform(self.graph, request, self.now, self.wall)
+        result, self.mutation = verbs.apply_request(self.graph, request, self.now, self.wall)
         return result
 
     def shown(self, v: Vertex | None) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Driver:
         """Hand back all that ran out, one mutation each; the ids in that order."""
         ids = []
         while (expired := verbs.expire(self.graph, self.now, self.wall)) is not None:
-            ids.append(expired[0].rec.id)
+            ids.append(expired[0].record.id)
         return ids
 
     def undo(self) -> None:
@@ -97,7 +97,7 @@ class Driver:
     def reloaded(self) -> Driver:
         """A driver of a graph that was loaded from this one's records."""
         graph = self.graph
-        other = Driver(graph.max_nodes, graph.default_lease_s, graph.pools.starvation)
+        other = Driver(graph.max_nodes, graph.default_lease_s, graph.resources.starvation)
         other.now = self.now
         other.graph.load(self.nodes(), self.capacities(), graph.next_number, self.now)
         return other
@@ -106,17 +106,17 @@ class Driver:
         invariants.check(self.graph)
 
     def nodes(self) -> dict[str, Node]:
-        return {node_id: v.rec for node_id, v in self.graph.vertices.items()}
+        return {node_id: v.record for node_id, v in self.graph.vertices.items()}
 
     def capacities(self) -> dict[str, int]:
-        return dict(self.graph.pools.configured)
+        return dict(self.graph.resources.configured)
 
     def deadlocks(self) -> list[dict[str, Any]]:
         return deadlock.find_deadlocks(self.graph)
 
     def passes(self, node_id: str) -> int:
         """How often a waiting node was passed over."""
-        return self.graph.vertices[node_id].passes
+        return self.graph.vertices[node_id].bypass_count
 
     def view(self, node_id: str) -> dict[str, Any]:
         self.graph.now = self.now

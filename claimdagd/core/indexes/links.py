@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from claimdagd.core.indexes.ranks import Levels
-from claimdagd.core.state import EDGE_ANY, EDGE_OWN, Vertex
+from claimdagd.core.indexes.ranks import Ranks
+from claimdagd.core.state import ON_ANY, ON_OUTCOME, Vertex
 from claimdagd.model import GROUPS, STARTED, TERMINAL, Node, Outcome, Status, When
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ _AFTER_ANY = When.AFTER_ANY
 class Structure:
     """The vertices and how they hang together. A part of `Graph`, which makes the lines."""
 
-    lines: Lines
+    ready_queue: Lines
 
     def __init__(self) -> None:
         self.vertices: dict[str, Vertex] = {}
         #: How much work, and how many groups, there are by status.
         self.work: dict[Status, int] = dict.fromkeys(Status, 0)
         self.groups: dict[Status, int] = dict.fromkeys(Status, 0)
-        self.levels = Levels()
+        self.ranks = Ranks()
         #: Vertices whose derived status may have changed.
         self._touched: deque[Vertex] = deque()
 
@@ -57,21 +57,21 @@ class Structure:
     @staticmethod
     def meets(target: Node, edge: int) -> bool:
         """Whether `target` as it is meets an edge onto it (DESIGN 3: after_ok, after_any, own outcome)."""
-        if edge & EDGE_OWN:
+        if edge & ON_OUTCOME:
             outcome = target.outcome
             if outcome is None:
-                return target.status in TERMINAL and (edge & EDGE_ANY != 0 or target.status is DONE)
-            return edge & EDGE_ANY != 0 or outcome is Outcome.DONE
-        if edge & EDGE_ANY:
+                return target.status in TERMINAL and (edge & ON_ANY != 0 or target.status is DONE)
+            return edge & ON_ANY != 0 or outcome is Outcome.DONE
+        if edge & ON_ANY:
             return target.status in TERMINAL
         return target.status is DONE
 
     # ------------------------------------------------------------------------------------------------- a new shape
 
     def _follow_shape(self, v: Vertex, old: Node, new: Node) -> None:
-        if old.role is not new.role and v.entry is not None:
+        if old.role is not new.role and v.queue_entry is not None:
             # Before all else that may move it: from here on it is looked for under its new role.
-            self.lines.move(v, old.role)
+            self.ready_queue.move(v, old.role)
         # A replaced record shares what did not change, so identity rules most of it out.
         if old.parent is not new.parent and old.parent != new.parent:
             self._move(v, new)
@@ -83,15 +83,15 @@ class Structure:
         if old.needs is not new.needs and old.needs != new.needs:
             self._renew_needs(v)
         if old.cost is not new.cost or old.priority is not new.priority:
-            self.levels.seed(v)
+            self.ranks.invalidate(v)
 
     def _attach(self, v: Vertex, parent: Vertex) -> None:
         v.parent = parent
         if parent.children is None:
             parent.children = {}
         parent.children[v] = None
-        v.gate = parent if parent.group else parent.gate
-        v.needy = parent if parent.rec.needs else parent.needy
+        v.gating_group = parent if parent.group else parent.gating_group
+        v.resource_ancestor = parent if parent.record.needs else parent.resource_ancestor
 
     def _detach(self, v: Vertex) -> None:
         parent = v.parent
@@ -100,53 +100,53 @@ class Structure:
         del parent.children[v]
         if not parent.children:
             parent.children = None
-        v.parent = v.gate = v.needy = None
+        v.parent = v.gating_group = v.resource_ancestor = None
 
-    def _move(self, v: Vertex, rec: Node) -> None:
-        terminal = v.rec.status in TERMINAL
+    def _move(self, v: Vertex, record: Node) -> None:
+        terminal = v.record.status in TERMINAL
         started = self.has_started(v)
         active = self._active_below(v)
-        old_gate = v.gate
+        old_gate = v.gating_group
         if v.parent is not None:
             p = v.parent
             if not terminal:
                 p.open_children -= 1
             if started:
                 self._count_started(p, -1)
-            self._count_active(v.needy, -active)
+            self._count_active(v.resource_ancestor, -active)
             self._detach(v)
-        if rec.parent is not None:
-            p = self.vertices[rec.parent]
+        if record.parent is not None:
+            p = self.vertices[record.parent]
             self._attach(v, p)
             if not terminal:
                 p.open_children += 1
             if started:
                 self._count_started(p, 1)
-            self._count_active(v.needy, active)
+            self._count_active(v.resource_ancestor, active)
         self._refile_below(v)
-        self.levels.seed(v)
+        self.ranks.invalidate(v)
         if old_gate is not None:
-            self.levels.seed(old_gate)
+            self.ranks.invalidate(old_gate)
 
     def _refile_below(self, v: Vertex) -> None:
         """Recompute what hangs on the ancestors, for `v` and all below it: gate, needy, own edges, lines."""
         for x in self.subtree(v):
             p = x.parent
             if p is not None:
-                x.gate = p if p.group else p.gate
-                x.needy = p if p.rec.needs else p.needy
-            self.levels.place(x)
-            if x.rec.deps:
+                x.gating_group = p if p.group else p.gating_group
+                x.resource_ancestor = p if p.record.needs else p.resource_ancestor
+            self.ranks.invalidate_moved(x)
+            if x.record.deps:
                 self._relink_own(x)
-            if x.entry is not None:
-                self.lines.move(x, x.rec.role)
+            if x.queue_entry is not None:
+                self.ready_queue.move(x, x.record.role)
             self._touched.append(x)
 
     def _relink_own(self, x: Vertex) -> None:
         own = self._own_targets(x)
-        if own != x.own_deps:
-            self._unlink_deps(x, x.rec)
-            self._link_deps(x, x.rec)
+        if own != x.outcome_deps:
+            self._unlink_deps(x, x.record)
+            self._link_deps(x, x.record)
 
     def _own_targets(self, x: Vertex) -> frozenset[Vertex] | None:
         if x.parent is None or not x.dep_on:
@@ -162,35 +162,35 @@ class Structure:
             a = a.parent
         return frozenset(own) or None
 
-    def _link_deps(self, v: Vertex, rec: Node) -> None:
-        """`v` waits on what `rec` names; its status and the levels follow."""
+    def _link_deps(self, v: Vertex, record: Node) -> None:
+        """`v` waits on what `record` names; its status and the levels follow."""
         before = v.unmet
-        self._link(v, rec)
+        self._link(v, record)
         for t in v.dep_on:
             if t is not None:
-                self.levels.offer(t, v)
+                self.ranks.invalidate_new_dep(t, v)
         if v.unmet != before:
             self._touched.append(v)
 
-    def _link(self, v: Vertex, rec: Node) -> None:
-        if not rec.deps:
+    def _link(self, v: Vertex, record: Node) -> None:
+        if not record.deps:
             v.dep_on = ()
-            v.own_deps = None
+            v.outcome_deps = None
             return
         vertices = self.vertices
-        v.dep_on = targets = tuple([vertices.get(d.on) for d in rec.deps])
-        v.own_deps = own = self._own_targets(v) if v.parent is not None else None
+        v.dep_on = targets = tuple([vertices.get(d.on) for d in record.deps])
+        v.outcome_deps = own = self._own_targets(v) if v.parent is not None else None
         unmet = 0
-        for d, t in zip(rec.deps, targets, strict=True):
+        for d, t in zip(record.deps, targets, strict=True):
             if t is None:
                 continue
-            edge = EDGE_ANY if d.when is _AFTER_ANY else 0
+            edge = ON_ANY if d.when is _AFTER_ANY else 0
             if own is not None and t in own:
-                edge |= EDGE_OWN
+                edge |= ON_OUTCOME
             if t.dependents is None:
                 t.dependents = {}
             t.dependents[v] = edge
-            if not self.meets(t.rec, edge):
+            if not self.meets(t.record, edge):
                 unmet += 1
         v.unmet = unmet
 
@@ -200,9 +200,9 @@ class Structure:
                 t.dependents.pop(v, None)
                 if not t.dependents:
                     t.dependents = None
-                self.levels.seed(t)
+                self.ranks.invalidate(t)
         v.dep_on = ()
-        v.own_deps = None
+        v.outcome_deps = None
         if v.unmet:
             v.unmet = 0
             self._touched.append(v)
@@ -216,34 +216,34 @@ class Structure:
         self.groups[old.status] -= 1 if was else -1
         if old.status is READY:
             if v.group:
-                self.lines.remove(v, old.role)
+                self.ready_queue.remove(v, old.role)
             else:
-                self.lines.add(v)
+                self.ready_queue.add(v)
         if v.children:
             for child in v.children:
                 self._refile_below(child)
-        v.closed = False
+        v.gated = False
         self._touched.append(v)
-        self.levels.seed(v)
+        self.ranks.invalidate(v)
         for t in v.dep_on:
             if t is not None:
-                self.levels.seed(t)
+                self.ranks.invalidate(t)
 
     def _renew_needs(self, v: Vertex) -> None:
         v.active = 0
-        v.lines = {} if v.rec.needs else None
+        v.buckets = {} if v.record.needs else None
         for child in tuple(v.children or ()):
             self._refile_below(child)
-        if v.rec.needs:
-            v.active = self._active_below(v) - (not v.group and v.rec.status in ACTIVE)
-        if v.rec.status is READY and not v.group:
-            self.lines.move(v, v.rec.role)
+        if v.record.needs:
+            v.active = self._active_below(v) - (not v.group and v.record.status in ACTIVE)
+        if v.record.status is READY and not v.group:
+            self.ready_queue.move(v, v.record.role)
 
     # ------------------------------------------------------------------------------------- counts along the ancestors
 
     def has_started(self, v: Vertex) -> bool:
         """Whether work on `v`, or on anything under it, has begun."""
-        return v.started_children > 0 or (not v.group and v.rec.status in STARTED)
+        return v.started_children > 0 or (not v.group and v.record.status in STARTED)
 
     def _count_started(self, p: Vertex | None, by: int) -> None:
         """A child of `p` has started, or is as if it never had; groups above turn running, or back."""
@@ -260,7 +260,7 @@ class Structure:
         if by:
             while a is not None:
                 a.active += by
-                a = a.needy
+                a = a.resource_ancestor
 
     def _active_below(self, v: Vertex) -> int:
-        return sum(not x.group and x.rec.status in ACTIVE for x in self.subtree(v))
+        return sum(not x.group and x.record.status in ACTIVE for x in self.subtree(v))

@@ -36,12 +36,12 @@ class Queue:
         run, heap = self._run, self._heap
         while run:
             entry = run[0]
-            if entry[3].entry is entry:
+            if entry[3].queue_entry is entry:
                 break
             run.popleft()
         while heap:
             entry = heap[0]
-            if entry[3].entry is entry:
+            if entry[3].queue_entry is entry:
                 return run[0] if run and run[0] < entry else entry
             heappop(heap)
         return run[0] if run else None

@@ -29,12 +29,12 @@ class Lines:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._levels = graph.levels
-        self._moved = graph.levels.moved
+        self._levels = graph.ranks
+        self._moved = graph.ranks.requeue
         #: Entries of the free line, and fronts of the demands that are not set aside, by role.
         self.free: dict[Role, Queue] = {}
         self.fronts: dict[Role, list[Entry]] = {}
-        self.lines: dict[Hashable, Line] = {}
+        self.buckets: dict[Hashable, Line] = {}
         self.demands: dict[Hashable, Demand] = {}
         #: Demands by each resource of which they would take units afresh.
         self.wanting: dict[str, dict[Demand, None]] = {}
@@ -51,26 +51,26 @@ class Lines:
     def remove(self, v: Vertex, role: Role) -> None:
         """`v` is no longer ready, or must find another place."""
         self._moved.pop(v, None)
-        if v.entry is not None:
-            self._take_out(v, v.entry, role)
-        if v.passes:
-            self._graph.pools.forgive(v)
+        if v.queue_entry is not None:
+            self._take_out(v, v.queue_entry, role)
+        if v.bypass_count:
+            self._graph.resources.forgive(v)
 
     def move(self, v: Vertex, role: Role) -> None:
         """`v` stays ready and must find another place; how often it was passed over stays with it."""
-        if v.entry is not None:
-            self._take_out(v, v.entry, role)
+        if v.queue_entry is not None:
+            self._take_out(v, v.queue_entry, role)
         self.add(v)
 
     def _take_out(self, v: Vertex, entry: Entry, role: Role) -> None:
-        line = v.line
+        line = v.bucket
         if line is None:
-            v.entry = None
+            v.queue_entry = None
             self.free_count -= 1
             return
         was_front = line.queues[role].first() is entry
-        v.entry = None
-        v.line = None
+        v.queue_entry = None
+        v.bucket = None
         line.count -= 1
         line.demand.count -= 1
         if not line.count:
@@ -82,45 +82,45 @@ class Lines:
     def refresh(self) -> None:
         """Put every ready node whose level or place may have changed where it belongs now."""
         levels = self._levels
-        if levels.due:
-            levels.settle()
+        if levels.dirty:
+            levels.update()
         if self._moved:
-            moved: list[Entry] = [(-v.prio_start, -v.tail_start, v.num, v) for v in self._moved]
+            moved: list[Entry] = [(-v.priority_start, -v.blevel_start, v.number, v) for v in self._moved]
             self._moved.clear()
             # In claim order, so that those who come together stand in one run of their queue.
             moved.sort()
             for key in moved:
                 v = key[3]
-                entry = v.entry
-                role = v.rec.role
+                entry = v.queue_entry
+                role = v.record.role
                 if entry is not None:
                     if entry == key:
                         continue
                     self._take_out(v, entry, role)
                 self._insert(v, key, role)
-        pools = self._graph.pools
+        pools = self._graph.resources
         if pools.starving or pools.kept:
             pools.review()
 
     def refile(self, v: Vertex) -> None:
         """`v` stands alone from now on: it has starved, and what others of its line lack it may have."""
-        entry = v.entry
+        entry = v.queue_entry
         assert entry is not None
-        self._take_out(v, entry, v.rec.role)
+        self._take_out(v, entry, v.record.role)
         # An entry of its own, for by the old one it would stand in two queues.
-        self._insert(v, (*entry[:3], v), v.rec.role)
+        self._insert(v, (*entry[:3], v), v.record.role)
 
     def _insert(self, v: Vertex, entry: Entry, role: Role) -> None:
-        v.entry = entry
-        needs = v.rec.needs
-        if not needs and v.needy is None:
+        v.queue_entry = entry
+        needs = v.record.needs
+        if not needs and v.resource_ancestor is None:
             self.free_count += 1
             queue = self.free.get(role)
             if queue is None:
                 queue = self.free[role] = Queue()
             queue.push(entry)
             return
-        line = v.line = self._line_of(v)
+        line = v.bucket = self._line_of(v)
         line.count += 1
         line.demand.count += 1
         queue = line.queues.get(role)
@@ -131,33 +131,37 @@ class Lines:
             self._show(line.demand, role, entry)
 
     def _line_of(self, v: Vertex) -> Line:
-        needs = v.rec.needs
-        starving = v.num if v in self._graph.pools.starving else 0
-        key = (tuple(sorted(needs.items())), v.needy.num if v.needy is not None else 0, starving)
-        line = self.lines.get(key)
+        needs = v.record.needs
+        starving = v.number if v in self._graph.resources.starving else 0
+        key = (
+            tuple(sorted(needs.items())),
+            v.resource_ancestor.number if v.resource_ancestor is not None else 0,
+            starving,
+        )
+        line = self.buckets.get(key)
         if line is None:
-            line = self.lines[key] = Line(key, needs, v.needy, starving)
+            line = self.buckets[key] = Line(key, needs, v.resource_ancestor, starving)
             self._join(line)
-            a = v.needy
+            a = v.resource_ancestor
             while a is not None:
-                if a.lines is not None:
-                    a.lines[line] = None
+                if a.buckets is not None:
+                    a.buckets[line] = None
                     line.above.append(a)
-                a = a.needy
+                a = a.resource_ancestor
         return line
 
     def _drop(self, line: Line) -> None:
-        del self.lines[line.key]
+        del self.buckets[line.key]
         self._part(line)
         self._offer_next(line.demand, line)
         for a in line.above:
-            if a.lines is not None:
-                a.lines.pop(line, None)
+            if a.buckets is not None:
+                a.buckets.pop(line, None)
 
     # -------------------------------------------------------------------------------------------------- demands
 
     def _join(self, line: Line) -> None:
-        units, exempt = self._graph.pools.demand(line.needs, line.under)
+        units, exempt = self._graph.resources.demand(line.needs, line.under)
         key = (units, exempt, line.starving)
         demand = self.demands.get(key)
         if demand is None:
@@ -165,15 +169,15 @@ class Lines:
             for resource, _, lender in units:
                 if lender is None:
                     self.wanting.setdefault(resource, {})[demand] = None
-        demand.lines[line] = None
+        demand.buckets[line] = None
         demand.count += line.count
         line.demand = demand
 
     def _part(self, line: Line) -> None:
         demand = line.demand
-        del demand.lines[line]
+        del demand.buckets[line]
         demand.count -= line.count
-        if not demand.lines:
+        if not demand.buckets:
             demand.turn = 0
             del self.demands[demand.key]
             for resource, _, lender in demand.units:
@@ -194,7 +198,7 @@ class Lines:
 
     def _offer_next(self, demand: Demand, line: Line) -> None:
         """`line` is no longer of `demand`: where it had the front, another has it now."""
-        if demand.lines and demand.lacking is None:
+        if demand.buckets and demand.lacking is None:
             for role in line.queues:
                 self._offer(demand, role)
 
@@ -224,7 +228,7 @@ class Lines:
         while heap:
             entry = heap[0]
             v = entry[3]
-            if v.entry is entry and v.line is not None and v.line.demand is demand:
+            if v.queue_entry is entry and v.bucket is not None and v.bucket.demand is demand:
                 return entry
             heappop(heap)
         return None
@@ -235,7 +239,7 @@ class Lines:
 
     def lacks_something(self, demand: Demand) -> bool:
         """Whether the nodes of `demand` cannot run now."""
-        return demand.lacking is not None or self._graph.pools.lacks(demand) is not None
+        return demand.lacking is not None or self._graph.resources.lacks(demand) is not None
 
     def lacking_count(self) -> int:
         """How many ready nodes cannot run now."""
@@ -276,12 +280,12 @@ class Lines:
         best = queue.first() if queue is not None else None
         heap = self.fronts.get(role)
         if heap:
-            pools = self._graph.pools
+            pools = self._graph.resources
             while heap:
                 entry = heap[0]
                 v = entry[3]
-                line = v.line
-                if v.entry is not entry or line is None or line.demand.lacking is not None:
+                line = v.bucket
+                if v.queue_entry is not entry or line is None or line.demand.lacking is not None:
                     heappop(heap)
                     continue
                 if best is not None and best < entry:
@@ -330,14 +334,14 @@ class Lines:
         lacking = {demand for demand in self.demands.values() if self.lacks_something(demand)}
 
         def runnable(v: Vertex) -> bool:
-            return v.line is None or v.line.demand not in lacking
+            return v.bucket is None or v.bucket.demand not in lacking
 
-        ready = sorted(v.entry for v in self._graph.ready_work() if v.entry is not None)
+        ready = sorted(v.queue_entry for v in self._graph.ready_work() if v.queue_entry is not None)
         if role is None:
             return [(e[3], runnable(e[3])) for e in ready]
         classes: tuple[list[Entry], list[Entry], list[Entry]] = ([], [], [])
         for e in reversed(ready):
-            r = e[3].rec.role
+            r = e[3].record.role
             if r is role:
                 classes[0].append(e)
             elif r in _BROAD:

@@ -63,7 +63,7 @@ class Pools:
         else:
             self.configured[resource] = units
         self._graph.changes += 1
-        self._graph.lines.reopen(resource, self.free(resource))
+        self._graph.ready_queue.reopen(resource, self.free(resource))
 
     def free(self, resource: str) -> int:
         """Units that nobody holds; never negative, also where the capacity was lowered below what is held."""
@@ -74,7 +74,7 @@ class Pools:
 
     def move_grants(self, v: Vertex, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> None:
         """`v` holds `new` from now on, and no longer `old`."""
-        lines = self._graph.lines
+        lines = self._graph.ready_queue
         for g in old:
             if g in new:
                 continue
@@ -98,13 +98,13 @@ class Pools:
             else:
                 self.loans[(g.lender, g.resource)] = v
         if bool(old) is not bool(new) or old != new:
-            for line in tuple(v.lines or ()):
+            for line in tuple(v.buckets or ()):
                 lines.reconsider(line)
 
     @staticmethod
     def holds(v: Vertex, resource: str) -> bool:
         """Whether `v` has a grant of `resource`, its own or borrowed."""
-        return any(g.resource == resource for g in v.rec.grants)
+        return any(g.resource == resource for g in v.record.grants)
 
     # ----------------------------------------------------------------------------------------------- taking units
 
@@ -113,24 +113,24 @@ class Pools:
 
         A need that an ancestor holds is borrowed from the nearest such ancestor, else taken fresh.
         """
-        takers = [v] if v.rec.needs else []
-        a = v.needy
+        takers = [v] if v.record.needs else []
+        a = v.resource_ancestor
         while a is not None:
-            if a.group and not a.rec.grants:
+            if a.group and not a.record.grants:
                 takers.append(a)
-            a = a.needy
+            a = a.resource_ancestor
         if not takers:
             return []
         taken: dict[Vertex, tuple[Grant, ...]] = {}
         for taker in reversed(takers):
             grants = []
-            for resource, units in sorted(taker.rec.needs.items()):
-                lender = taker.needy
+            for resource, units in sorted(taker.record.needs.items()):
+                lender = taker.resource_ancestor
                 while lender is not None and not (
                     self.holds(lender, resource) or any(g.resource == resource for g in taken.get(lender, ()))
                 ):
-                    lender = lender.needy
-                grants.append(Grant(resource, units, lender.rec.id if lender is not None else None))
+                    lender = lender.resource_ancestor
+                grants.append(Grant(resource, units, lender.record.id if lender is not None else None))
             taken[taker] = tuple(grants)
         return list(taken.items())
 
@@ -144,22 +144,22 @@ class Pools:
         exempt = False
         a = under
         while a is not None:
-            if a.rec.grants:
+            if a.record.grants:
                 exempt = True
             elif a.group:
-                takers.append((a, a.rec.needs))
-            a = a.needy
+                takers.append((a, a.record.needs))
+            a = a.resource_ancestor
         units: list[tuple[str, int, str | None]] = []
         taken: set[tuple[Vertex | None, str]] = set()
         for taker, wanted in reversed(takers):
             for resource, count in sorted(wanted.items()):
-                lender = under if taker is None else taker.needy
+                lender = under if taker is None else taker.resource_ancestor
                 while lender is not None and (lender, resource) not in taken and not self.holds(lender, resource):
-                    lender = lender.needy
+                    lender = lender.resource_ancestor
                 if lender is None:
                     units.append((resource, count, None))
                 elif (lender, resource) not in taken:
-                    units.append((resource, count, lender.rec.id))
+                    units.append((resource, count, lender.record.id))
                 taken.add((taker, resource))
         return tuple(units), exempt
 
@@ -177,8 +177,8 @@ class Pools:
 
     def missing(self, v: Vertex) -> list[tuple[Grant, int]]:
         """All that a claim of the ready node `v` lacks now: the grant that cannot be had, and the units free for it."""
-        self._graph.lines.refresh()
-        demand = v.line.demand if v.line is not None else None
+        self._graph.ready_queue.refresh()
+        demand = v.bucket.demand if v.bucket is not None else None
         found: list[tuple[Grant, int]] = []
         for resource, count, lender in demand.units if demand is not None else ():
             if lender is not None:
@@ -196,8 +196,8 @@ class Pools:
     def _free_for(self, demand: Demand, resource: str) -> int:
         free = self.free(resource)
         if self.kept and not demand.exempt:
-            for num, units in self.kept:
-                if num == demand.starving:
+            for number, units in self.kept:
+                if number == demand.starving:
                     break
                 free -= sum(count for r, count, lender in units if r == resource and lender is None)
         return max(0, free)
@@ -211,9 +211,9 @@ class Pools:
         kept = []
         moving: set[Vertex] | None = None
         for s in self.starving:
-            if s.line is None or not self._graph.live:
+            if s.bucket is None or not self._graph.live:
                 continue
-            units = s.line.demand.units
+            units = s.bucket.demand.units
             if any(lender is None and count > self.capacity(resource) for resource, count, lender in units):
                 continue
             holders: list[Vertex] = []
@@ -228,13 +228,13 @@ class Pools:
                     moving = self._moving()
                 if not any(h in moving for h in holders):
                     continue
-            kept.append((s.num, units))
+            kept.append((s.number, units))
         if kept != self.kept:
             self.kept = kept
             # Other units than before are kept now: whoever lacks any is looked at again.
-            for key in tuple(self._graph.lines.aside):
+            for key in tuple(self._graph.ready_queue.aside):
                 if isinstance(key, str):
-                    self._graph.lines.reopen(key)
+                    self._graph.ready_queue.reopen(key)
 
     def _moving(self) -> set[Vertex]:
         """Everything that is held under a lease or has something below it that is."""
@@ -248,8 +248,8 @@ class Pools:
 
     def pass_over(self, v: Vertex, plan: Plan) -> None:
         """A claim of `v` takes units: the fronts of demands ahead of it that wait for any of them are passed over."""
-        lines = self._graph.lines
-        entry, line = v.entry, v.line
+        lines = self._graph.ready_queue
+        entry, line = v.queue_entry, v.bucket
         assert entry is not None
         assert line is not None
         passed: dict[Entry, None] = {}
@@ -263,29 +263,29 @@ class Pools:
                                 passed[front] = None
         for front in sorted(passed):
             s = front[3]
-            self.passed.append((s, s.passes, 0))
-            s.passes += 1
-            if s.passes >= self.starvation:
+            self.passed.append((s, s.bypass_count, 0))
+            s.bypass_count += 1
+            if s.bypass_count >= self.starvation:
                 self._starved += 1
                 self.starving[s] = self._starved
                 lines.refile(s)
 
     def forgive(self, v: Vertex) -> None:
         """`v` waits no more: nothing is kept for it."""
-        self.passed.append((v, v.passes, self.starving.pop(v, 0)))
-        v.passes = 0
+        self.passed.append((v, v.bypass_count, self.starving.pop(v, 0)))
+        v.bypass_count = 0
 
     def restore(self, passed: Sequence[Passed]) -> None:
         """Take back what a mutation changed of who was passed over."""
         for v, passes, place in reversed(passed):
-            v.passes = passes
+            v.bypass_count = passes
             if (v in self.starving) is not (place > 0):
                 if place:
                     self.starving[v] = place
                 else:
                     del self.starving[v]
-                if v.entry is not None:
-                    self._graph.lines.move(v, v.rec.role)
+                if v.queue_entry is not None:
+                    self._graph.ready_queue.move(v, v.record.role)
         self.starving = dict(sorted(self.starving.items(), key=itemgetter(1)))
 
     # ------------------------------------------------------------------------------------------- giving units back
@@ -294,8 +294,8 @@ class Pools:
         """Who holds what once the claim of `v` is handed back: `v` nothing; what a live descendant uses goes to it."""
         changes: list[tuple[Vertex, tuple[Grant, ...]]] = []
         passed: dict[Vertex, list[Grant]] = {}
-        for g in v.rec.grants:
-            borrower = self.loans.get((v.rec.id, g.resource))
+        for g in v.record.grants:
+            borrower = self.loans.get((v.record.id, g.resource))
             if borrower is not None:
                 passed.setdefault(borrower, []).append(g)
         changes.append((v, ()))
@@ -306,9 +306,9 @@ class Pools:
                     borrower,
                     tuple(
                         Grant(b.resource, b.units, lender_of[b.resource])
-                        if b.lender == v.rec.id and b.resource in lender_of
+                        if b.lender == v.record.id and b.resource in lender_of
                         else b
-                        for b in borrower.rec.grants
+                        for b in borrower.record.grants
                     ),
                 )
             )
@@ -317,9 +317,9 @@ class Pools:
     def idle_groups(self, v: Vertex) -> list[Vertex]:
         """Groups above `v` that hold units under which nobody is claimed, running or completing, nearest first."""
         idle = []
-        a = v.needy
+        a = v.resource_ancestor
         while a is not None:
-            if a.group and a.rec.grants and not a.active and a.rec.status not in TERMINAL:
+            if a.group and a.record.grants and not a.active and a.record.status not in TERMINAL:
                 idle.append(a)
-            a = a.needy
+            a = a.resource_ancestor
         return idle

@@ -10,7 +10,7 @@ from heapq import heappop, heapreplace
 from claimdagd.core.graph import Graph, replace
 from claimdagd.core.operations.lifecycle import check_error, end_own
 from claimdagd.core.operations.upsert import check_summary, find
-from claimdagd.core.queries.deadlock import find_deadlocks, suspicious
+from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Lease, Vertex
 from claimdagd.model import TERMINAL, Outcome, Status
@@ -23,15 +23,18 @@ _CLAIMED = Status.CLAIMED
 
 def check_gen(verb: str, v: Vertex, gen: int | None) -> None:
     """The fence: a request at another generation than the node's is refused."""
-    if gen is not None and gen != v.rec.gen:
-        raise Refusal(Code.GEN_MISMATCH, f"{verb}: gen mismatch", id=v.rec.id, gen=v.rec.gen)
+    if gen is not None and gen != v.record.gen:
+        raise Refusal(Code.GEN_MISMATCH, f"{verb}: gen mismatch", id=v.record.id, gen=v.record.gen)
 
 
 def check_holder(verb: str, v: Vertex, actor: str | None) -> None:
     """Only the holder may speak for a held node; no actor is the shell's escape."""
-    if actor is not None and v.rec.assignee is not None and v.rec.assignee != actor:
+    if actor is not None and v.record.assignee is not None and v.record.assignee != actor:
         raise Refusal(
-            Code.NOT_ASSIGNEE, f"{verb}: {v.rec.id} is held by {v.rec.assignee}", id=v.rec.id, assignee=v.rec.assignee
+            Code.NOT_ASSIGNEE,
+            f"{verb}: {v.record.id} is held by {v.record.assignee}",
+            id=v.record.id,
+            assignee=v.record.assignee,
         )
 
 
@@ -40,7 +43,10 @@ def check_free(graph: Graph, verb: str, actor: str) -> None:
     held = graph.by_assignee.get(actor)
     if held is not None:
         raise Refusal(
-            Code.ASSIGNEE_BUSY, f"{verb}: {actor} holds {held.rec.id} already", id=held.rec.id, gen=held.rec.gen
+            Code.ASSIGNEE_BUSY,
+            f"{verb}: {actor} holds {held.record.id} already",
+            id=held.record.id,
+            gen=held.record.gen,
         )
 
 
@@ -59,35 +65,45 @@ def claim(graph: Graph, r: Claim, conn: int | None = None) -> Vertex:
     """Claim the node that is named."""
     verb = "claim"
     v = find(graph, verb, r.id)
-    rec = v.rec
+    record = v.record
     if v.group:
         raise Refusal(
-            Code.NOT_CLAIMABLE, f"{verb}: {rec.id} is a {rec.kind}; its children are claimed, not it", id=rec.id
+            Code.NOT_CLAIMABLE,
+            f"{verb}: {record.id} is a {record.kind}; its children are claimed, not it",
+            id=record.id,
         )
-    if rec.status in TERMINAL:
-        raise Refusal(Code.TERMINAL, f"{verb}: {rec.id} is {rec.status}; reopen it first", id=rec.id, status=rec.status)
+    if record.status in TERMINAL:
+        raise Refusal(
+            Code.TERMINAL,
+            f"{verb}: {record.id} is {record.status}; reopen it first",
+            id=record.id,
+            status=record.status,
+        )
     check_gen(verb, v, r.gen)
-    if rec.assignee == r.actor:
+    if record.assignee == r.actor:
         check_free(graph, verb, r.actor)
-    if rec.assignee is not None:
+    if record.assignee is not None:
         raise Refusal(
-            Code.NOT_CLAIMABLE, f"{verb}: {rec.id} is held by {rec.assignee}", id=rec.id, assignee=rec.assignee
+            Code.NOT_CLAIMABLE,
+            f"{verb}: {record.id} is held by {record.assignee}",
+            id=record.id,
+            assignee=record.assignee,
         )
-    if rec.status is Status.COMPLETING or rec.status is Status.BLOCKED:
-        raise Refusal(Code.NOT_CLAIMABLE, f"{verb}: {rec.id} is {rec.status}", id=rec.id, status=rec.status)
-    if rec.status is not Status.READY:
+    if record.status is Status.COMPLETING or record.status is Status.BLOCKED:
+        raise Refusal(Code.NOT_CLAIMABLE, f"{verb}: {record.id} is {record.status}", id=record.id, status=record.status)
+    if record.status is not Status.READY:
         raise Refusal(
-            Code.DEPS_UNSATISFIED, f"{verb}: deps of {rec.id} are not met", id=rec.id, waiting_on=unmet_ids(v)
+            Code.DEPS_UNSATISFIED, f"{verb}: deps of {record.id} are not met", id=record.id, waiting_on=unmet_ids(v)
         )
     check_free(graph, verb, r.actor)
-    graph.lines.refresh()
-    missing = graph.pools.missing(v)
+    graph.ready_queue.refresh()
+    missing = graph.resources.missing(v)
     if missing:
         what = ", ".join(f"{g.units} of {g.resource} ({free} free)" for g, free in missing)
         raise Refusal(
             Code.RESOURCES_BUSY,
-            f"{verb}: {rec.id} lacks {what}",
-            id=rec.id,
+            f"{verb}: {record.id} lacks {what}",
+            id=record.id,
             resources=[
                 {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender} for g, free in missing
             ],
@@ -102,11 +118,11 @@ def unmet_ids(v: Vertex) -> list[str]:
     x: Vertex | None = v
     while x is not None:
         found += [
-            t.rec.id
+            t.record.id
             for t in x.dep_on
-            if t is not None and t.dependents is not None and not Graph.meets(t.rec, t.dependents[x])
+            if t is not None and t.dependents is not None and not Graph.meets(t.record, t.dependents[x])
         ]
-        x = x.gate
+        x = x.gating_group
     return found
 
 
@@ -116,7 +132,7 @@ def claim_next(
     """Pick and claim the next node in one step; None where nothing that this claimer may take can run."""
     if actor in graph.by_assignee:
         check_free(graph, verb, actor)
-    v = graph.lines.pick(r.role, r.slack, r.strict)
+    v = graph.ready_queue.pick(r.role, r.slack, r.strict)
     if v is not None:
         take(graph, v, actor, lease_of(graph, r.lease, r.bound, conn))
     return v
@@ -124,26 +140,26 @@ def claim_next(
 
 def take(graph: Graph, v: Vertex, actor: str, lease: Lease) -> None:
     """Hand `v` to `actor`: every unit it needs and those of groups above it, the lease, the next generation."""
-    grants = v.rec.grants
-    if v.line is not None:
-        plan = graph.pools.plan(v)
-        graph.pools.pass_over(v, plan)
+    grants = v.record.grants
+    if v.bucket is not None:
+        plan = graph.resources.plan(v)
+        graph.resources.pass_over(v, plan)
         for holder, taken in plan:
             if holder is v:
                 grants = taken
             else:
-                graph.put(holder, replace(holder.rec, grants=taken, updated_at=graph.wall))
-    rec = v.rec
+                graph.put(holder, replace(holder.record, grants=taken, updated_at=graph.wall))
+    record = v.record
     wall = graph.wall
     graph.put(
         v,
         replace(
-            rec,
+            record,
             status=_CLAIMED,
             assignee=actor,
-            gen=rec.gen + 1,
-            attempts=rec.attempts + 1,
-            started_at=wall if rec.started_at is None else rec.started_at,
+            gen=record.gen + 1,
+            attempts=record.attempts + 1,
+            started_at=wall if record.started_at is None else record.started_at,
             updated_at=wall,
             lease=lease.lease_s,
             bound=lease.bound,
@@ -161,7 +177,7 @@ def nothing(graph: Graph) -> Refusal:
     if not (todo or ready or blocked or live):
         return Refusal(Code.NOTHING_PENDING, "claim_next: nothing pending")
     expiry = next_deadline(graph)
-    lacking = graph.lines.lacking_count() if ready else 0
+    lacking = graph.ready_queue.lacking_count() if ready else 0
     counts = {
         "wait on deps": todo,
         "blocked": blocked,
@@ -170,7 +186,7 @@ def nothing(graph: Graph) -> Refusal:
         "for other roles": ready - lacking,
     }
     parts = [f"{n} {what}" for what, n in counts.items() if n]
-    deadlocks = find_deadlocks(graph) if lacking and suspicious(graph) else []
+    deadlocks = find_deadlocks(graph) if lacking and deadlock_possible(graph) else []
     parts += [d["text"] for d in deadlocks]
     stuck = live == 0
     if stuck:
@@ -195,8 +211,10 @@ def _held(graph: Graph, verb: str, node_id: str, gen: int | None, actor: str | N
     v = find(graph, verb, node_id)
     check_gen(verb, v, gen)
     if not graph.is_live(v):
-        code = Code.TERMINAL if v.rec.status in TERMINAL else Code.BAD_STATUS
-        raise Refusal(code, f"{verb}: {v.rec.id} is {v.rec.status}, not held", id=v.rec.id, status=v.rec.status)
+        code = Code.TERMINAL if v.record.status in TERMINAL else Code.BAD_STATUS
+        raise Refusal(
+            code, f"{verb}: {v.record.id} is {v.record.status}, not held", id=v.record.id, status=v.record.status
+        )
     check_holder(verb, v, actor)
     return v
 
@@ -223,9 +241,9 @@ def _renewed(graph: Graph, r: Renew | Running, conn: int | None) -> tuple[Vertex
 def running(graph: Graph, r: Running, conn: int | None = None) -> Vertex:
     """The holder has begun; as renew besides."""
     v, lease = _renewed(graph, r, conn)
-    if v.rec.status is Status.CLAIMED:
-        rec = replace(v.rec, status=Status.RUNNING, updated_at=graph.wall, lease=lease.lease_s, bound=lease.bound)
-        graph.put(v, rec, lease)
+    if v.record.status is Status.CLAIMED:
+        record = replace(v.record, status=Status.RUNNING, updated_at=graph.wall, lease=lease.lease_s, bound=lease.bound)
+        graph.put(v, record, lease)
     else:
         graph.set_lease(v, lease)
     return v
@@ -240,15 +258,15 @@ def release(graph: Graph, r: Release) -> Vertex:
 
 def hand_back(graph: Graph, v: Vertex) -> None:
     """A claim ends without a result; units that a live descendant uses pass to it."""
-    rec = v.rec
-    changes = graph.pools.handed_back(v) if rec.grants else []
+    record = v.record
+    changes = graph.resources.handed_back(v) if record.grants else []
     graph.put(
         v,
         replace(
-            rec,
+            record,
             status=Status.TODO,
             assignee=None,
-            gen=rec.gen + 1,
+            gen=record.gen + 1,
             lease=None,
             bound=False,
             grants=(),
@@ -257,17 +275,21 @@ def hand_back(graph: Graph, v: Vertex) -> None:
         None,
     )
     for heir, grants in changes[1:]:
-        graph.put(heir, replace(heir.rec, grants=grants, updated_at=graph.wall))
-    for g in graph.pools.idle_groups(v):
-        graph.put(g, replace(g.rec, grants=(), updated_at=graph.wall))
+        graph.put(heir, replace(heir.record, grants=grants, updated_at=graph.wall))
+    for g in graph.resources.idle_groups(v):
+        graph.put(g, replace(g.record, grants=(), updated_at=graph.wall))
 
 
 def expire(graph: Graph, v: Vertex) -> None:
     """The lease of `v` is over: it is handed back, or fails where this was the last attempt allowed."""
-    rec = v.rec
-    if rec.max_attempts is not None and rec.attempts >= rec.max_attempts:
+    record = v.record
+    if record.max_attempts is not None and record.attempts >= record.max_attempts:
         end_own(
-            graph, v, Outcome.FAILED, error=f"lease expired on attempt {rec.attempts} of {rec.max_attempts}", moved=1
+            graph,
+            v,
+            Outcome.FAILED,
+            error=f"lease expired on attempt {record.attempts} of {record.max_attempts}",
+            moved=1,
         )
     else:
         hand_back(graph, v)
@@ -277,16 +299,16 @@ def next_deadline(graph: Graph) -> float | None:
     """When the next lease runs out (monotonic), or None."""
     heap = graph.deadlines
     while heap:
-        when, num, v = heap[0]
+        when, number, v = heap[0]
         lease = v.lease
-        if v.queued != when:
+        if v.heap_deadline != when:
             heappop(heap)
         elif lease is None:
             heappop(heap)
-            v.queued = None
+            v.heap_deadline = None
         elif lease.deadline > when:
-            v.queued = lease.deadline
-            heapreplace(heap, (lease.deadline, num, v))
+            v.heap_deadline = lease.deadline
+            heapreplace(heap, (lease.deadline, number, v))
         else:
             return when
     return None
@@ -310,7 +332,7 @@ def complete(graph: Graph, r: Complete) -> tuple[Vertex, tuple[str, ...] | None]
     """Set the outcome of any unfinished node, held or not. Where it is only said again: what the first made ready."""
     verb = "complete"
     v = find(graph, verb, r.id)
-    rec = v.rec
+    record = v.record
     if r.gen is not None:
         check_gen(verb, v, r.gen)
     status = r.status
@@ -322,20 +344,23 @@ def complete(graph: Graph, r: Complete) -> tuple[Vertex, tuple[str, ...] | None]
         check_error(verb, r.error)
     if r.summary is not None:
         check_summary(verb, r.summary)
-    if rec.status in TERMINAL or rec.outcome is not None:
-        said = rec.outcome.value if rec.outcome is not None else rec.status.value
+    if record.status in TERMINAL or record.outcome is not None:
+        said = record.outcome.value if record.outcome is not None else record.status.value
         if said != status.value:
             raise Refusal(
-                Code.TERMINAL, f"{verb}: {rec.id} is {said} already; reopen it first", id=rec.id, status=rec.status
+                Code.TERMINAL,
+                f"{verb}: {record.id} is {said} already; reopen it first",
+                id=record.id,
+                status=record.status,
             )
-        gen, ready = graph.completions.get(rec.id, (0, ()))
-        return v, ready if gen == rec.gen else ()
+        gen, ready = graph.completions.get(record.id, (0, ()))
+        return v, ready if gen == record.gen else ()
     check_holder(verb, v, r.actor)
     if v.group and v.open_children:
         raise Refusal(
             Code.BAD_STATUS,
-            f"{verb}: {rec.id} is a {rec.kind} with {v.open_children} open children; they decide it",
-            id=rec.id,
+            f"{verb}: {record.id} is a {record.kind} with {v.open_children} open children; they decide it",
+            id=record.id,
         )
     end_own(graph, v, status, error=r.error, summary=r.summary)
     graph.settle()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from claimdagd.core.graph import OPEN, Graph, replace
 from claimdagd.core.refusal import Refusal
-from claimdagd.core.state import EDGE_ANY, EDGE_OWN, Vertex
+from claimdagd.core.state import ON_ANY, ON_OUTCOME, Vertex
 from claimdagd.model import ERROR_MAX_BYTES, TERMINAL, Outcome, Status
 from claimdagd.wire import Code
 
@@ -65,11 +65,11 @@ class Cascade:
 
         `moved` is by how much its generation moves.
         """
-        graph, rec = self._graph, v.rec
+        graph, record = self._graph, v.record
         status = _COMPLETING
         if not v.open_children:
             status = _STATUS[outcome]
-            if v.children and outcome is _DONE and not v.group and any(c.rec.status is _FAILED for c in v.children):
+            if v.children and outcome is _DONE and not v.group and any(c.record.status is _FAILED for c in v.children):
                 status = _FAILED
         over = status in TERMINAL
         if outcome in _BAD or status is _FAILED:
@@ -77,17 +77,17 @@ class Cascade:
         graph.put(
             v,
             replace(
-                rec,
+                record,
                 status=status,
                 outcome=None if v.group else outcome,
-                summary=rec.summary if summary is None else summary,
+                summary=record.summary if summary is None else summary,
                 error=error,
-                cause=self._first.rec.id if self._first is not None and v is not self._first else None,
+                cause=self._first.record.id if self._first is not None and v is not self._first else None,
                 assignee=None,
-                gen=rec.gen + moved,
+                gen=record.gen + moved,
                 lease=None,
                 bound=False,
-                grants=() if over else rec.grants,
+                grants=() if over else record.grants,
                 updated_at=graph.wall,
                 finished_at=graph.wall if over else None,
             ),
@@ -105,7 +105,7 @@ class Cascade:
 
     def left(self, p: Vertex) -> None:
         """A child of `p` went elsewhere: those that stay may be all terminal."""
-        if p.children if p.group else p.rec.status is Status.COMPLETING:
+        if p.children if p.group else p.record.status is Status.COMPLETING:
             self._roll_up(p)
 
     def ended(self, v: Vertex) -> None:
@@ -117,54 +117,54 @@ class Cascade:
         self._waiting.append(x)
 
     def _end(self, v: Vertex) -> None:
-        if v.rec.outcome in _BAD:
+        if v.record.outcome in _BAD:
             self._cascade_own(v)
-        if v.rec.status in _NOT_DONE and v.dependents:
-            self._waiting.extend(x for x, edge in v.dependents.items() if not edge & (EDGE_ANY | EDGE_OWN))
+        if v.record.status in _NOT_DONE and v.dependents:
+            self._waiting.extend(x for x, edge in v.dependents.items() if not edge & (ON_ANY | ON_OUTCOME))
         p = v.parent
         if p is not None and not p.open_children:
             self._roll_up(p)
 
     def _cascade_own(self, v: Vertex) -> None:
         """`v`'s own result is no good: descendants that waited for that result are cancelled."""
-        self._waiting.extend(x for x, edge in (v.dependents or {}).items() if edge & EDGE_OWN and not edge & EDGE_ANY)
+        self._waiting.extend(x for x, edge in (v.dependents or {}).items() if edge & ON_OUTCOME and not edge & ON_ANY)
 
     def _cancel_waiting(self, x: Vertex) -> None:
         """What waits on a failure, or stands under it, is cancelled unless work on it has begun.
 
         A group is nobody's work: what has not started of it is cancelled, what has runs on, and that decides it.
         """
-        if x.rec.status in TERMINAL:
+        if x.record.status in TERMINAL:
             return
         if x.group and x.open_children:
             self._waiting.extend(x.children or ())
-        elif x.group or x.rec.status in OPEN:
+        elif x.group or x.record.status in OPEN:
             self.end_own(x, Outcome.CANCELLED)
 
     def _roll_up(self, p: Vertex) -> None:
         """The last child of `p` is terminal: a completing node and an open group are decided now."""
-        rec = p.rec
-        if rec.status in TERMINAL:
+        record = p.record
+        if record.status in TERMINAL:
             return
         children = p.children or {}
-        failed = any(c.rec.status is Status.FAILED for c in children)
-        cause = rec.cause
+        failed = any(c.record.status is Status.FAILED for c in children)
+        cause = record.cause
         if p.group:
             final = Status.FAILED if failed else Status.DONE
-            if all(c.rec.status is Status.CANCELLED for c in children):
+            if all(c.record.status is Status.CANCELLED for c in children):
                 final = Status.CANCELLED
-                cause = self._first.rec.id if self._first is not None else None
-        elif rec.status is not Status.COMPLETING:
+                cause = self._first.record.id if self._first is not None else None
+        elif record.status is not Status.COMPLETING:
             return
-        elif rec.outcome is Outcome.DONE:
+        elif record.outcome is Outcome.DONE:
             final = Status.FAILED if failed else Status.DONE
         else:
-            assert rec.outcome is not None
-            final = _STATUS[rec.outcome]
+            assert record.outcome is not None
+            final = _STATUS[record.outcome]
         if final is not Status.DONE:
             self._note(p)
         wall = self._graph.wall
-        self._graph.put(p, replace(rec, status=final, cause=cause, grants=(), updated_at=wall, finished_at=wall))
+        self._graph.put(p, replace(record, status=final, cause=cause, grants=(), updated_at=wall, finished_at=wall))
         self._ended.append(p)
 
 
@@ -198,7 +198,7 @@ def judge(graph: Graph, nodes: Iterable[Vertex], standing: frozenset[StandingEdg
     Those that stood before are not: a reopened node waits for what failed, whatever else it is made to wait on.
     """
     for v in nodes:
-        if v.rec.status in TERMINAL or v.rec.outcome is not None:
+        if v.record.status in TERMINAL or v.record.outcome is not None:
             continue
         culprit = failed_dep(v, standing)
         if culprit is not None:
@@ -215,12 +215,12 @@ def failed_dep(v: Vertex, standing: frozenset[StandingEdge] = frozenset()) -> Ve
         if t is None or t.dependents is None:
             continue
         edge = t.dependents[v]
-        if edge & EDGE_ANY or (v, t, edge) in standing:
+        if edge & ON_ANY or (v, t, edge) in standing:
             continue
-        if edge & EDGE_OWN:
-            if t.rec.outcome in _BAD:
+        if edge & ON_OUTCOME:
+            if t.record.outcome in _BAD:
                 return t
-        elif t.rec.status in _NOT_DONE:
+        elif t.record.status in _NOT_DONE:
             return t
     return None
 
@@ -232,20 +232,22 @@ def cancel(graph: Graph, v: Vertex, error: str | None) -> list[str]:
     """End the whole subtree, held nodes too; then what waits on any of it. Ids in the order they ended, `v` first."""
     verb = "cancel"
     check_error(verb, error)
-    if v.rec.status in TERMINAL:
-        raise Refusal(Code.TERMINAL, f"{verb}: {v.rec.id} is {v.rec.status} already", id=v.rec.id, status=v.rec.status)
-    unfinished = [x for x in graph.subtree(v) if x.rec.status not in TERMINAL]
+    if v.record.status in TERMINAL:
+        raise Refusal(
+            Code.TERMINAL, f"{verb}: {v.record.id} is {v.record.status} already", id=v.record.id, status=v.record.status
+        )
+    unfinished = [x for x in graph.subtree(v) if x.record.status not in TERMINAL]
     for x in reversed(unfinished):
-        rec = x.rec
+        record = x.record
         graph.put(
             x,
             replace(
-                rec,
+                record,
                 status=Status.CANCELLED,
                 outcome=None if x.group else Outcome.CANCELLED,
-                cause=v.rec.id if x is not v else None,
+                cause=v.record.id if x is not v else None,
                 error=error if x is v else None,
-                gen=rec.gen + 1 if graph.is_live(x) else rec.gen,
+                gen=record.gen + 1 if graph.is_live(x) else record.gen,
                 assignee=None,
                 lease=None,
                 bound=False,
@@ -258,13 +260,13 @@ def cancel(graph: Graph, v: Vertex, error: str | None) -> list[str]:
     cascade = Cascade(graph, v)
     for x in unfinished:
         for y, edge in (x.dependents or {}).items():
-            if not edge & EDGE_ANY:
+            if not edge & ON_ANY:
                 cascade.waiting(y)
     cascade.ended(v)
     mark = graph.mark()
     cascade.run()
-    more = [x.rec.id for x in graph.changed_since(mark) if x.rec.status is Status.CANCELLED]
-    return list(dict.fromkeys([x.rec.id for x in unfinished] + more))
+    more = [x.record.id for x in graph.changed_since(mark) if x.record.status is Status.CANCELLED]
+    return list(dict.fromkeys([x.record.id for x in unfinished] + more))
 
 
 # --------------------------------------------------------------------------------------------------------------- reopen
@@ -272,17 +274,17 @@ def cancel(graph: Graph, v: Vertex, error: str | None) -> list[str]:
 
 def reopen(graph: Graph, v: Vertex) -> None:
     """Bring a terminal node back, with whatever its ending had cancelled; terminal ancestors are open again."""
-    if v.rec.status not in TERMINAL:
-        raise Refusal(Code.NOT_TERMINAL, f"reopen: {v.rec.id} is {v.rec.status}, not finished", id=v.rec.id)
+    if v.record.status not in TERMINAL:
+        raise Refusal(Code.NOT_TERMINAL, f"reopen: {v.record.id} is {v.record.status}, not finished", id=v.record.id)
     caused = graph.caused
-    back: dict[Vertex, None] = dict.fromkeys([v, *caused.get(v.rec.id, ())])
+    back: dict[Vertex, None] = dict.fromkeys([v, *caused.get(v.record.id, ())])
     above: dict[Vertex, None] = {}
     queue = list(back)
     for x in queue:
         p = x.parent
-        while p is not None and p.rec.status in TERMINAL and p not in above:
+        while p is not None and p.record.status in TERMINAL and p not in above:
             above[p] = None
-            for y in caused.get(p.rec.id, ()):
+            for y in caused.get(p.record.id, ()):
                 if y not in back:
                     back[y] = None
                     queue.append(y)
@@ -293,7 +295,7 @@ def reopen(graph: Graph, v: Vertex) -> None:
         if p not in back:
             _lift(graph, p)
     for x in sorted(back):
-        if x is not v and x.rec.status not in TERMINAL and x.rec.outcome is None:
+        if x is not v and x.record.status not in TERMINAL and x.record.outcome is None:
             culprit = failed_dep(x)
             if culprit is not None:
                 cascade = Cascade(graph, culprit)
@@ -302,13 +304,13 @@ def reopen(graph: Graph, v: Vertex) -> None:
 
 
 def _bring_back(graph: Graph, x: Vertex) -> None:
-    rec = x.rec
+    record = x.record
     graph.put(
         x,
         replace(
-            rec,
+            record,
             status=Status.TODO,
-            gen=rec.gen + 1,
+            gen=record.gen + 1,
             outcome=None,
             error=None,
             cause=None,
@@ -324,16 +326,16 @@ def _bring_back(graph: Graph, x: Vertex) -> None:
 
 def _lift(graph: Graph, p: Vertex) -> None:
     """A terminal ancestor of work that came back waits for it again; the grants it once held are gone."""
-    rec = p.rec
+    record = p.record
     status = Status.TODO if p.group else Status.COMPLETING
     graph.put(
         p,
         replace(
-            rec,
+            record,
             status=status,
-            outcome=None if p.group else rec.outcome,
-            cause=None if p.group else rec.cause,
-            error=None if p.group else rec.error,
+            outcome=None if p.group else record.outcome,
+            cause=None if p.group else record.cause,
+            error=None if p.group else record.error,
             archived=False,
             finished_at=None,
             updated_at=graph.wall,
@@ -346,7 +348,7 @@ def _lift(graph: Graph, p: Vertex) -> None:
 
 def set_archived(graph: Graph, verb: str, v: Vertex, archived: bool) -> None:
     """Hide a terminal node from the default list, or show it again; the generation moves."""
-    if v.rec.status not in TERMINAL:
-        raise Refusal(Code.NOT_TERMINAL, f"{verb}: {v.rec.id} is {v.rec.status}, not finished", id=v.rec.id)
-    rec = v.rec
-    graph.put(v, replace(rec, archived=archived, gen=rec.gen + 1, updated_at=graph.wall))
+    if v.record.status not in TERMINAL:
+        raise Refusal(Code.NOT_TERMINAL, f"{verb}: {v.record.id} is {v.record.status}, not finished", id=v.record.id)
+    record = v.record
+    graph.put(v, replace(record, archived=archived, gen=record.gen + 1, updated_at=graph.wall))

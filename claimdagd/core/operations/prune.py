@@ -48,16 +48,16 @@ def make_room(graph: Graph, verb: str) -> None:
 
 def _is_current(graph: Graph, entry: tuple[bool, float, int, Vertex]) -> bool:
     not_archived, finished_at, _, v = entry
-    rec = v.rec
+    record = v.record
     return (
-        graph.vertices.get(rec.id) is v
-        and rec.status in TERMINAL
+        graph.vertices.get(record.id) is v
+        and record.status in TERMINAL
         and v.parent is None
-        and not_archived is not rec.archived
-        and finished_at == (rec.finished_at or 0.0)
+        and not_archived is not record.archived
+        and finished_at == (record.finished_at or 0.0)
     )
 
 
 def _is_hung_on(x: Vertex) -> bool:
     """Whether live work still has a dep on `x`."""
-    return any(d.rec.status not in TERMINAL for d in x.dependents or ())
+    return any(d.record.status not in TERMINAL for d in x.dependents or ())

@@ -68,16 +68,16 @@ def submit(graph: Graph, r: Submit) -> list[str]:
     _late_deps(graph, r.nodes, made, first, id_of)
     nodes = cycle_among(made)
     if nodes is not None:
-        refs = {v.rec.id: r.nodes[v.num - first].ref for v in nodes if v.num >= first}
-        path = [refs.get(v.rec.id) or v.rec.id for v in nodes]
-        index = next((v.num - first for v in nodes if v.num >= first), None)
+        refs = {v.record.id: r.nodes[v.number - first].ref for v in nodes if v.number >= first}
+        path = [refs.get(v.record.id) or v.record.id for v in nodes]
+        index = next((v.number - first for v in nodes if v.number >= first), None)
         fault(index, Code.CYCLE, f"{verb}: cycle {' -> '.join(path)} (each waits on the one before it)")
     for v in made:
-        if v.rec.needs:
+        if v.record.needs:
             try:
                 check_needs(graph, verb, v)
             except Refusal as refusal:
-                fault(v.num - first, refusal.code, refusal.message)
+                fault(v.number - first, refusal.code, refusal.message)
     if faults:
         faults.sort(key=lambda f: math.inf if f["index"] is None else f["index"])
         code = faults[0]["code"] if len({f["code"] for f in faults}) == 1 else Code.BAD_REQUEST
@@ -145,13 +145,13 @@ def _late_deps(
 ) -> None:
     """Deps on nodes that come later in the submission."""
     for v in made:
-        named = nodes[v.num - first].deps or ()
-        if len(v.rec.deps) != len(named):
+        named = nodes[v.number - first].deps or ()
+        if len(v.record.deps) != len(named):
             full = {d.on: d for d in (Dep(id_of.get(d.on, d.on), d.when) for d in named)}
             deps = tuple(
-                Dep(graph.vertices[d.on].rec.id, d.when)
+                Dep(graph.vertices[d.on].record.id, d.when)
                 for d in full.values()
-                if d.on in graph.vertices and d.on != v.rec.id
+                if d.on in graph.vertices and d.on != v.record.id
             )
-            if deps != v.rec.deps:
-                graph.reshape(v, replace(v.rec, deps=deps))
+            if deps != v.record.deps:
+                graph.reshape(v, replace(v.record, deps=deps))

@@ -85,7 +85,7 @@ def plain_deps(verb: str, deps: Iterable[Dep]) -> tuple[Dep, ...]:
 
 def refuse_cycle(verb: str, nodes: list[Vertex]) -> None:
     """Refused with the cycle's path in the message."""
-    ids = [v.rec.id for v in nodes]
+    ids = [v.record.id for v in nodes]
     raise Refusal(Code.CYCLE, f"{verb}: cycle {' -> '.join(ids)} (each waits on the one before it)", path=ids)
 
 
@@ -103,7 +103,7 @@ def create(graph: Graph, r: Upsert) -> Vertex:
     nodes = cycle_among([v])
     if nodes is not None:
         refuse_cycle("upsert", nodes)
-    if v.rec.needs:
+    if v.record.needs:
         check_needs(graph, "upsert", v)
     # Before it is judged: what that ends was live work when room was looked for, and is still to be seen.
     prune.make_room(graph, "upsert")
@@ -131,7 +131,7 @@ def insert(graph: Graph, verb: str, r: NodeFields | Upsert, parent: str | None, 
         if t is None:
             find(graph, verb, d.on)
         else:
-            own.append(d if d.on is t.rec.id else Dep(t.rec.id, d.when))
+            own.append(d if d.on is t.record.id else Dep(t.record.id, d.when))
     summary = r.summary or ""
     check_summary(verb, summary)
     status = r.status
@@ -147,7 +147,7 @@ def insert(graph: Graph, verb: str, r: NodeFields | Upsert, parent: str | None, 
             role=r.role or Role.UNSET,
             status=Status.BLOCKED if status is Status.BLOCKED else Status.TODO,
             summary=summary,
-            parent=p.rec.id if p is not None else None,
+            parent=p.record.id if p is not None else None,
             deps=tuple(own),
             needs=r.needs or {},
             cost=r.cost or 1.0,
@@ -176,37 +176,41 @@ def refuse_status(verb: str, status: Status) -> Refusal:
 
 def check_parent(verb: str, p: Vertex) -> None:
     """Whether a node may come to stand under `p`."""
-    if p.rec.status in TERMINAL:
-        raise Refusal(Code.TERMINAL, f"{verb}: parent {p.rec.id} is {p.rec.status}; reopen it first", id=p.rec.id)
-    if p.rec.outcome is not None and p.rec.outcome is not Outcome.DONE:
+    if p.record.status in TERMINAL:
         raise Refusal(
-            Code.BAD_STATUS, f"{verb}: parent {p.rec.id} has {p.rec.outcome} and takes no new children", id=p.rec.id
+            Code.TERMINAL, f"{verb}: parent {p.record.id} is {p.record.status}; reopen it first", id=p.record.id
+        )
+    if p.record.outcome is not None and p.record.outcome is not Outcome.DONE:
+        raise Refusal(
+            Code.BAD_STATUS,
+            f"{verb}: parent {p.record.id} has {p.record.outcome} and takes no new children",
+            id=p.record.id,
         )
 
 
 def check_needs(graph: Graph, verb: str, v: Vertex) -> None:
     """Refuse needs that can never be met: above the capacity, or above what the ancestor has that lends them."""
-    for resource, units in v.rec.needs.items():
-        a = v.needy
-        while a is not None and resource not in a.rec.needs:
-            a = a.needy
+    for resource, units in v.record.needs.items():
+        a = v.resource_ancestor
+        while a is not None and resource not in a.record.needs:
+            a = a.resource_ancestor
         if a is not None:
-            has = a.rec.needs[resource]
+            has = a.record.needs[resource]
             if units > has:
                 raise Refusal(
                     Code.WOULD_NOT_RUN,
-                    f"{verb}: {v.rec.id} needs {units} of {resource}, but {a.rec.id} above it lends only {has}",
-                    id=v.rec.id,
+                    f"{verb}: {v.record.id} needs {units} of {resource}, but {a.record.id} above it lends only {has}",
+                    id=v.record.id,
                     resource=resource,
                 )
             continue
-        capacity = graph.pools.capacity(resource)
+        capacity = graph.resources.capacity(resource)
         if units > capacity:
-            hint = "" if resource in graph.pools.configured else "; unconfigured is 1, set another with capacity"
+            hint = "" if resource in graph.resources.configured else "; unconfigured is 1, set another with capacity"
             raise Refusal(
                 Code.WOULD_NOT_RUN,
-                f"{verb}: {v.rec.id} needs {units} of {resource}, whose capacity is {capacity}{hint}",
-                id=v.rec.id,
+                f"{verb}: {v.record.id} needs {units} of {resource}, whose capacity is {capacity}{hint}",
+                id=v.record.id,
                 resource=resource,
             )
 
@@ -216,7 +220,7 @@ def change(graph: Graph, r: Upsert) -> Vertex:
     verb = "upsert"
     assert r.id is not None
     v = find(graph, verb, r.id)
-    rec = v.rec
+    record = v.record
     refuse_terminal(verb, v)
     fields: dict[str, Any] = {}
     if not isinstance(r.summary, UnsetType):
@@ -228,29 +232,31 @@ def change(graph: Graph, r: Upsert) -> Vertex:
             fields[name] = value
     if not isinstance(r.status, UnsetType):
         fields["status"] = _asked_status(v, r.status)
-    if not isinstance(r.kind, UnsetType) and r.kind is not rec.kind:
+    if not isinstance(r.kind, UnsetType) and r.kind is not record.kind:
         _check_kind(graph, v, r.kind)
         fields["kind"] = r.kind
-    if not isinstance(r.parent, UnsetType) and r.parent != rec.parent:
+    if not isinstance(r.parent, UnsetType) and r.parent != record.parent:
         fields["parent"] = _new_parent(graph, v, r.parent)
     if not isinstance(r.deps, UnsetType):
         deps = plain_deps(verb, r.deps)
-        if {d.on: d.when for d in deps} != {d.on: d.when for d in rec.deps}:
+        if {d.on: d.when for d in deps} != {d.on: d.when for d in record.deps}:
             _check_still(v, "deps")
             fields["deps"] = _known_deps(graph, v, deps)
-    if not isinstance(r.needs, UnsetType) and r.needs != rec.needs:
+    if not isinstance(r.needs, UnsetType) and r.needs != record.needs:
         _check_still(v, "needs")
-        if rec.grants:
-            raise Refusal(Code.BAD_STATUS, f"{verb}: {rec.id} holds units; its needs do not move under them", id=rec.id)
+        if record.grants:
+            raise Refusal(
+                Code.BAD_STATUS, f"{verb}: {record.id} holds units; its needs do not move under them", id=record.id
+            )
         fields["needs"] = r.needs
-    if all(getattr(rec, name) == value for name, value in fields.items()):
+    if all(getattr(record, name) == value for name, value in fields.items()):
         return v
-    by_depth = graph.settle_depth() if fields.keys() == {"deps"} else False
+    by_depth = graph.ranks_reliable() if fields.keys() == {"deps"} else False
     known = {(t, e) for t, e in _edges(v)}
     below_known = _own_edges_below(graph, v) if "parent" in fields or "kind" in fields else {}
     standing = standing_edges(graph.subtree(v) if "parent" in fields else [v])
     old_parent = v.parent
-    graph.reshape(v, replace(rec, **fields, updated_at=graph.wall))
+    graph.reshape(v, replace(record, **fields, updated_at=graph.wall))
     if "parent" in fields or "deps" in fields or "kind" in fields:
         new = [edge for edge in edges_onto(v) if (edge.before[0], edge.before[1]) not in known]
         if "parent" in fields:
@@ -269,7 +275,7 @@ def change(graph: Graph, r: Upsert) -> Vertex:
                 refuse_cycle(verb, nodes)
     if "parent" in fields or "needs" in fields:
         for x in graph.subtree(v):
-            if x.rec.needs and x.rec.status not in TERMINAL:
+            if x.record.needs and x.record.status not in TERMINAL:
                 check_needs(graph, verb, x)
     if "deps" in fields or "parent" in fields:
         judge(graph, graph.subtree(v) if "parent" in fields else [v], standing)
@@ -283,64 +289,72 @@ def _edges(v: Vertex) -> list[tuple[Vertex, int]]:
 
 
 def _own_edges_below(graph: Graph, v: Vertex) -> dict[Vertex, list[Edge]]:
-    return {x: edges_onto(x) for x in graph.subtree(v) if x.rec.deps and x is not v}
+    return {x: edges_onto(x) for x in graph.subtree(v) if x.record.deps and x is not v}
 
 
 def refuse_terminal(verb: str, v: Vertex) -> None:
     """Terminal is sticky: only reopen leaves it."""
-    if v.rec.status in TERMINAL:
+    if v.record.status in TERMINAL:
         raise Refusal(
-            Code.TERMINAL, f"{verb}: {v.rec.id} is {v.rec.status}; reopen it first", id=v.rec.id, status=v.rec.status
+            Code.TERMINAL,
+            f"{verb}: {v.record.id} is {v.record.status}; reopen it first",
+            id=v.record.id,
+            status=v.record.status,
         )
 
 
 def _asked_status(v: Vertex, status: Status) -> Status:
-    rec = v.rec
+    record = v.record
     if status not in _ASKABLE:
         raise refuse_status("upsert", status)
-    if not v.group and rec.status not in OPEN:
+    if not v.group and record.status not in OPEN:
         raise Refusal(
             Code.BAD_STATUS,
-            f"upsert: {rec.id} is {rec.status}; its status moves by release, complete or cancel",
-            id=rec.id,
+            f"upsert: {record.id} is {record.status}; its status moves by release, complete or cancel",
+            id=record.id,
         )
     if status is Status.BLOCKED:
         return Status.BLOCKED
-    return Status.TODO if rec.status is Status.BLOCKED else rec.status
+    return Status.TODO if record.status is Status.BLOCKED else record.status
 
 
 def _check_still(v: Vertex, what: str) -> None:
-    if (not v.group and v.rec.status not in OPEN) or v.rec.outcome is not None:
+    if (not v.group and v.record.status not in OPEN) or v.record.outcome is not None:
         raise Refusal(
             Code.BAD_STATUS,
-            f"upsert: {v.rec.id} is {v.rec.status}; {what} of a claim do not move under it",
-            id=v.rec.id,
+            f"upsert: {v.record.id} is {v.record.status}; {what} of a claim do not move under it",
+            id=v.record.id,
         )
 
 
 def _check_kind(graph: Graph, v: Vertex, kind: Kind) -> None:
     if (kind in GROUPS) is v.group:
         return
-    if graph.has_started(v) or v.rec.outcome is not None or v.rec.grants or any(x.rec.grants for x in graph.subtree(v)):
+    if (
+        graph.has_started(v)
+        or v.record.outcome is not None
+        or v.record.grants
+        or any(x.record.grants for x in graph.subtree(v))
+    ):
         raise Refusal(
             Code.BAD_STATUS,
-            f"upsert: {v.rec.id} has started; work and group do not turn into each other then",
-            id=v.rec.id,
+            f"upsert: {v.record.id} has started; work and group do not turn into each other then",
+            id=v.record.id,
         )
 
 
 def _new_parent(graph: Graph, v: Vertex, parent: str | None) -> str | None:
     verb = "upsert"
-    if (not v.group and v.rec.status not in OPEN) or v.rec.outcome is not None:
+    if (not v.group and v.record.status not in OPEN) or v.record.outcome is not None:
         raise Refusal(
-            Code.BAD_STATUS, f"{verb}: {v.rec.id} is {v.rec.status}; its parent stays while it is", id=v.rec.id
+            Code.BAD_STATUS, f"{verb}: {v.record.id} is {v.record.status}; its parent stays while it is", id=v.record.id
         )
     for x in graph.subtree(v):
-        if x.rec.grants:
+        if x.record.grants:
             raise Refusal(
                 Code.BAD_STATUS,
-                f"{verb}: {x.rec.id} holds units; the parent of {v.rec.id} stays until it ends",
-                id=x.rec.id,
+                f"{verb}: {x.record.id} holds units; the parent of {v.record.id} stays until it ends",
+                id=x.record.id,
             )
     if parent is None:
         return None
@@ -353,15 +367,15 @@ def _new_parent(graph: Graph, v: Vertex, parent: str | None) -> str | None:
             assert above is not None
             way.append(above)
         refuse_cycle(verb, [v, *reversed(way[:-1]), v] if len(way) > 1 else [v, v])
-    return p.rec.id
+    return p.record.id
 
 
 def _known_deps(graph: Graph, v: Vertex, deps: tuple[Dep, ...]) -> tuple[Dep, ...]:
     # A dep on a pruned node that stays named is met and kept; a new one on an unknown id is refused.
-    kept = {d.on for d in v.rec.deps}
+    kept = {d.on for d in v.record.deps}
     for d in deps:
-        if d.on == v.rec.id:
-            raise Refusal(Code.CYCLE, f"upsert: {v.rec.id} cannot wait on itself", path=[v.rec.id, v.rec.id])
+        if d.on == v.record.id:
+            raise Refusal(Code.CYCLE, f"upsert: {v.record.id} cannot wait on itself", path=[v.record.id, v.record.id])
         if d.on not in kept:
             find(graph, "upsert", d.on)
     return deps
@@ -376,24 +390,26 @@ def link(graph: Graph, r: Link) -> Vertex:
     before, after = find(graph, verb, r.before), find(graph, verb, r.after)
     refuse_terminal(verb, after)
     if before is after:
-        raise Refusal(Code.CYCLE, f"{verb}: {after.rec.id} cannot wait on itself", path=[after.rec.id, after.rec.id])
-    deps = after.rec.deps
+        raise Refusal(
+            Code.CYCLE, f"{verb}: {after.record.id} cannot wait on itself", path=[after.record.id, after.record.id]
+        )
+    deps = after.record.deps
     known = next((d for d in deps if d.on == r.before), None)
     if known is not None and known.when is r.when:
         return after
-    if (not after.group and after.rec.status not in OPEN) or after.rec.outcome is not None:
+    if (not after.group and after.record.status not in OPEN) or after.record.outcome is not None:
         raise Refusal(
             Code.BAD_STATUS,
-            f"{verb}: {after.rec.id} is {after.rec.status}; deps of a claim do not move under it",
-            id=after.rec.id,
+            f"{verb}: {after.record.id} is {after.record.status}; deps of a claim do not move under it",
+            id=after.record.id,
         )
-    by_depth = graph.settle_depth()
+    by_depth = graph.ranks_reliable()
     standing = standing_edges([after])
-    new = Dep(before.rec.id, r.when)
+    new = Dep(before.record.id, r.when)
     deps = tuple(new if d is known else d for d in deps) if known is not None else (*deps, new)
-    graph.reshape(after, replace(after.rec, deps=deps, updated_at=graph.wall))
+    graph.reshape(after, replace(after.record, deps=deps, updated_at=graph.wall))
     if known is None:
-        own = after.own_deps is not None and before in after.own_deps
+        own = after.outcome_deps is not None and before in after.outcome_deps
         nodes = cycle_through(Edge((before, OWN if own else END), (after, START)), by_depth=by_depth)
         if nodes is not None:
             refuse_cycle(verb, nodes)
@@ -406,25 +422,25 @@ def unlink(graph: Graph, r: Unlink) -> Vertex:
     verb = "unlink"
     after = find(graph, verb, r.after)
     refuse_terminal(verb, after)
-    deps = after.rec.deps
+    deps = after.record.deps
     kept = tuple(d for d in deps if d.on != r.before or (r.when is not None and d.when is not r.when))
     if len(kept) == len(deps):
         if r.before not in graph.vertices:
             find(graph, verb, r.before)
         kind = f" {r.when}" if r.when is not None else ""
         raise Refusal(Code.NOT_FOUND, f"{verb}: {r.after} has no dep{kind} on {r.before}", id=r.before)
-    if (not after.group and after.rec.status not in OPEN) or after.rec.outcome is not None:
+    if (not after.group and after.record.status not in OPEN) or after.record.outcome is not None:
         raise Refusal(
             Code.BAD_STATUS,
-            f"{verb}: {after.rec.id} is {after.rec.status}; deps of a claim do not move under it",
-            id=after.rec.id,
+            f"{verb}: {after.record.id} is {after.record.status}; deps of a claim do not move under it",
+            id=after.record.id,
         )
-    graph.reshape(after, replace(after.rec, deps=kept, updated_at=graph.wall))
+    graph.reshape(after, replace(after.record, deps=kept, updated_at=graph.wall))
     return after
 
 
 def set_capacity(graph: Graph, r: SetCapacity) -> str:
     """Set a resource's capacity; lowering it takes nothing from holders."""
-    if graph.pools.configured.get(r.resource) != r.units:
+    if graph.resources.configured.get(r.resource) != r.units:
         graph.configure(r.resource, r.units)
     return r.resource

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from claimdagd.core.indexes.ranks import members
-from claimdagd.core.state import EDGE_OWN, Vertex
+from claimdagd.core.state import ON_OUTCOME, Vertex
 from claimdagd.model import LIVE, TERMINAL, Status, number_of
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 Awaited: TypeAlias = "tuple[Vertex, bool] | tuple[str, str] | str"
 
 
-def suspicious(graph: Graph) -> bool:
+def deadlock_possible(graph: Graph) -> bool:
     """Whether a deadlock is possible at all: ready work lacks units, and some are held for more than a live claim."""
-    graph.lines.refresh()
-    if not any(map(graph.lines.lacks_something, graph.lines.demands.values())):
+    graph.ready_queue.refresh()
+    if not any(map(graph.ready_queue.lacks_something, graph.ready_queue.demands.values())):
         return False
-    holders = [v for pool in graph.pools.pools.values() for v in pool.holders]
+    holders = [v for pool in graph.resources.pools.values() for v in pool.holders]
     return any(not graph.is_live(v) or v.open_children for v in holders)
 
 
@@ -66,13 +66,13 @@ class _Optimist:
     def run(self) -> None:
         cone = self._cone()
         for v in cone:
-            self._closed_by[v] = v.unmet + (v.gate is not None and v.gate.closed)
+            self._closed_by[v] = v.unmet + (v.gating_group is not None and v.gating_group.gated)
             self._open_children[v] = v.open_children
         for v in cone:
-            if v.children if v.group else v.rec.status in LIVE or v.rec.status is Status.COMPLETING:
+            if v.children if v.group else v.record.status in LIVE or v.record.status is Status.COMPLETING:
                 # The children of a group decide it, also where it holds back those that have not begun.
                 self._todo.append((self._own_ends, v))
-            if v.rec.status is not Status.BLOCKED and not self._closed_by[v]:
+            if v.record.status is not Status.BLOCKED and not self._closed_by[v]:
                 self._todo.append((self._opens, v))
         while self._todo:
             step, v = self._todo.pop()
@@ -80,7 +80,7 @@ class _Optimist:
 
     def _cone(self) -> list[Vertex]:
         """Whatever the end of a holder of units hangs on, however far: nothing else can be part of a deadlock."""
-        pools = self.graph.pools
+        pools = self.graph.resources
         holders = [h for pool in pools.pools.values() for h in pool.holders]
         # Whose end matters; where only the start or the own result does, the children do not.
         ends = dict.fromkeys([*holders, *pools.loans.values()])
@@ -89,13 +89,13 @@ class _Optimist:
         while todo:
             v = todo.pop()
             ended: list[Vertex] = list(v.children or ()) if v in ends else []
-            begun = [v.gate] if v.gate is not None and v.gate.closed else []
+            begun = [v.gating_group] if v.gating_group is not None and v.gating_group.gated else []
             for t in v.dep_on if v.unmet else ():
                 if t is not None:
-                    (begun if v.own_deps is not None and t in v.own_deps else ended).append(t)
+                    (begun if v.outcome_deps is not None and t in v.outcome_deps else ended).append(t)
             for kind, found in ((ends, ended), (starts, begun)):
                 for x in found:
-                    if x not in kind and x not in ends and x.rec.status not in TERMINAL:
+                    if x not in kind and x not in ends and x.record.status not in TERMINAL:
                         kind[x] = None
                         todo.append(x)
         return list(ends | starts)
@@ -103,24 +103,24 @@ class _Optimist:
     def _less(self, v: Vertex) -> None:
         """One thing less keeps `v` from starting."""
         self._closed_by[v] -= 1
-        if not self._closed_by[v] and v.rec.status is not Status.BLOCKED:
+        if not self._closed_by[v] and v.record.status is not Status.BLOCKED:
             self._todo.append((self._opens, v))
 
     def _opens(self, v: Vertex) -> None:
         """`v` may start, as far as deps and holds go."""
         if v.group:
-            if v.closed:
+            if v.gated:
                 for x in members(v):
                     if x in self._closed_by:
                         self._less(x)
             self._own_ends(v)
-        elif v.rec.status is Status.READY or v.rec.status is Status.TODO:
-            self._short[v], _ = self.graph.pools.demand(v.rec.needs, v.needy)
+        elif v.record.status is Status.READY or v.record.status is Status.TODO:
+            self._short[v], _ = self.graph.resources.demand(v.record.needs, v.resource_ancestor)
             self._try(v)
 
     def _try(self, v: Vertex) -> None:
         """Run `v` if the units are there by now, else note the first thing that it lacks."""
-        pools = self.graph.pools
+        pools = self.graph.resources
         for resource, count, lender in self._short[v]:
             key: Hashable = resource
             if lender is not None:
@@ -130,13 +130,13 @@ class _Optimist:
                 count = 0
             elif self._free(resource) >= count:
                 continue
-            heappush(self._short_of.setdefault(key, []), (count, v.num, v))
+            heappush(self._short_of.setdefault(key, []), (count, v.number, v))
             return
         del self._short[v]
         self._own_ends(v)
 
     def _free(self, resource: str) -> int:
-        return self.graph.pools.free(resource) + self._given_back.get(resource, 0)
+        return self.graph.resources.free(resource) + self._given_back.get(resource, 0)
 
     def _try_again(self, key: Hashable, free: int) -> None:
         waiting = self._short_of.get(key)
@@ -148,7 +148,7 @@ class _Optimist:
             return
         self.own_over.add(v)
         for x, edge in (v.dependents or {}).items():
-            if edge & EDGE_OWN and v.rec.outcome is None and x in self._closed_by:
+            if edge & ON_OUTCOME and v.record.outcome is None and x in self._closed_by:
                 self._less(x)
         self._may_end(v)
 
@@ -159,12 +159,12 @@ class _Optimist:
 
     def _ends(self, v: Vertex) -> None:
         for x, edge in (v.dependents or {}).items():
-            if not edge & EDGE_OWN and x in self._closed_by:
+            if not edge & ON_OUTCOME and x in self._closed_by:
                 self._less(x)
         if v.parent in self._open_children:
             self._open_children[v.parent] -= 1
             self._may_end(v.parent)
-        for g in v.rec.grants:
+        for g in v.record.grants:
             if g.lender is None:
                 self._given_back[g.resource] = self._given_back.get(g.resource, 0) + g.units
                 self._try_again(g.resource, self._free(g.resource))
@@ -174,7 +174,7 @@ class _Optimist:
 
     def awaited(self, n: Awaited) -> list[Awaited]:
         """What `n` waits for, of all that never comes: a moment for moments and units, units for their holders."""
-        pools = self.graph.pools
+        pools = self.graph.resources
         if isinstance(n, str):
             return [(h, True) for h in pools.pools[n].holders if h not in self.over] if n in pools.pools else []
         if isinstance(n[0], str):
@@ -193,10 +193,14 @@ class _Optimist:
         elif v not in self.own_over:
             x: Vertex | None = v
             while x is not None:
-                moments.extend((t, x.own_deps is None or t not in x.own_deps) for t in x.dep_on if t is not None)
-                x = x.gate
+                moments.extend(
+                    (t, x.outcome_deps is None or t not in x.outcome_deps) for t in x.dep_on if t is not None
+                )
+                x = x.gating_group
         found = [
-            m for m in moments if m[0].rec.status not in TERMINAL and m[0] not in (self.over if m[1] else self.own_over)
+            m
+            for m in moments
+            if m[0].record.status not in TERMINAL and m[0] not in (self.over if m[1] else self.own_over)
         ]
         return [*found, *units]
 
@@ -245,12 +249,12 @@ class _Optimist:
             wanted = [key for key in self.awaited((v, False)) if key in inside]
             if wanted:
                 lacks[v] = sorted(key if isinstance(key, str) else str(key[1]) for key in wanted)
-        held = {h: sorted({g.resource for g in h.rec.grants} & names) for h in party}
-        parts = [f"{h.rec.id} holds {', '.join(resources)}" for h, resources in held.items()]
-        parts += [f"{v.rec.id} waits for {', '.join(resources)}" for v, resources in lacks.items()]
+        held = {h: sorted({g.resource for g in h.record.grants} & names) for h in party}
+        parts = [f"{h.record.id} holds {', '.join(resources)}" for h, resources in held.items()]
+        parts += [f"{v.record.id} waits for {', '.join(resources)}" for v, resources in lacks.items()]
         return {
-            "subtrees": [h.rec.id for h in party],
+            "subtrees": [h.record.id for h in party],
             "resources": sorted(names),
-            "nodes": [v.rec.id for v in lacks],
+            "nodes": [v.record.id for v in lacks],
             "text": f"deadlock: {'; '.join(parts)}",
         }

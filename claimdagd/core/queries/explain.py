@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from claimdagd.core.queries.deadlock import find_deadlocks, suspicious
+from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.model import TERMINAL, Status, When
 
 if TYPE_CHECKING:
@@ -14,42 +14,48 @@ if TYPE_CHECKING:
 
 def why(graph: Graph, v: Vertex) -> dict[str, Any]:
     """{id, status, reasons, text}; a reason's type is dep, resource, blocked, group, holder or deadlock."""
-    rec = v.rec
-    status = rec.status
+    record = v.record
+    status = record.status
     reasons: list[dict[str, Any]] = []
     if status in TERMINAL:
         reasons += _ending(v)
     elif status is Status.COMPLETING or (v.group and status is Status.RUNNING):
         reasons += [
-            {"type": "group", "id": c.rec.id, "text": f"child {c.rec.id} is {c.rec.status}"}
+            {"type": "group", "id": c.record.id, "text": f"child {c.record.id} is {c.record.status}"}
             for c in v.children or ()
-            if c.rec.status not in TERMINAL
+            if c.record.status not in TERMINAL
         ]
     elif graph.is_live(v):
         assert v.lease is not None
         text = (
-            f"held by {rec.assignee} at generation {rec.gen}, quiet for {graph.now - v.lease.spoke:.0f} s, "
+            f"held by {record.assignee} at generation {record.gen}, quiet for {graph.now - v.lease.spoke:.0f} s, "
             f"lease ends in {v.lease.deadline - graph.now:.0f} s"
         )
-        reasons.append({"type": "holder", "id": rec.id, "assignee": rec.assignee, "gen": rec.gen, "text": text})
+        reasons.append(
+            {"type": "holder", "id": record.id, "assignee": record.assignee, "gen": record.gen, "text": text}
+        )
     else:
         reasons += _held_back(graph, v)
     text = "; ".join(r["text"] for r in reasons) or _plain(graph, v)
-    return {"id": rec.id, "status": status, "reasons": reasons, "text": f"{rec.id} is {status}: {text}"}
+    return {"id": record.id, "status": status, "reasons": reasons, "text": f"{record.id} is {status}: {text}"}
 
 
 def _ending(v: Vertex) -> list[dict[str, Any]]:
-    rec = v.rec
-    if rec.cause is not None:
+    record = v.record
+    if record.cause is not None:
         return [
-            {"type": "dep", "id": rec.cause, "text": f"ended because of {rec.cause}; reopening that brings it back"}
+            {
+                "type": "dep",
+                "id": record.cause,
+                "text": f"ended because of {record.cause}; reopening that brings it back",
+            }
         ]
-    if rec.error is not None:
-        return [{"type": "holder", "id": rec.id, "text": rec.error}]
+    if record.error is not None:
+        return [{"type": "holder", "id": record.id, "text": record.error}]
     return [
-        {"type": "group", "id": c.rec.id, "text": f"child {c.rec.id} failed"}
+        {"type": "group", "id": c.record.id, "text": f"child {c.record.id} failed"}
         for c in v.children or ()
-        if c.rec.status is Status.FAILED and rec.status is Status.FAILED
+        if c.record.status is Status.FAILED and record.status is Status.FAILED
     ]
 
 
@@ -57,49 +63,49 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
     reasons: list[dict[str, Any]] = []
     x: Vertex | None = v
     while x is not None:
-        of_group = "" if x is v else f" (of group {x.rec.id} above it)"
-        if x.rec.status is Status.BLOCKED:
-            hint = f"upsert --id {x.rec.id} --status todo lets it go"
+        of_group = "" if x is v else f" (of group {x.record.id} above it)"
+        if x.record.status is Status.BLOCKED:
+            hint = f"upsert --id {x.record.id} --status todo lets it go"
             reasons.append(
                 {
                     "type": "blocked" if x is v else "group",
-                    "id": x.rec.id,
-                    "text": f"{x.rec.id} is blocked by hand; {hint}",
+                    "id": x.record.id,
+                    "text": f"{x.record.id} is blocked by hand; {hint}",
                 }
             )
-        for d, t in zip(x.rec.deps, x.dep_on, strict=True):
-            if t is None or t.dependents is None or graph.meets(t.rec, t.dependents[x]):
+        for d, t in zip(x.record.deps, x.dep_on, strict=True):
+            if t is None or t.dependents is None or graph.meets(t.record, t.dependents[x]):
                 continue
             want = "done" if d.when is When.AFTER_OK else "finished"
-            who = f", held by {t.rec.assignee}" if t.rec.assignee is not None else ""
+            who = f", held by {t.record.assignee}" if t.record.assignee is not None else ""
             reasons.append(
                 {
                     "type": "dep",
-                    "id": t.rec.id,
+                    "id": t.record.id,
                     "when": d.when,
-                    "status": t.rec.status,
-                    "text": f"waits until {t.rec.id} is {want}: it is {t.rec.status}{who}{of_group}",
+                    "status": t.record.status,
+                    "text": f"waits until {t.record.id} is {want}: it is {t.record.status}{who}{of_group}",
                 }
             )
-        x = x.gate
-    if v.rec.status is Status.READY and not v.group:
+        x = x.gating_group
+    if v.record.status is Status.READY and not v.group:
         reasons += _lacking(graph, v)
     return reasons
 
 
 def _lacking(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
     reasons: list[dict[str, Any]] = []
-    graph.lines.refresh()
-    for g, free in graph.pools.missing(v):
+    graph.ready_queue.refresh()
+    for g, free in graph.resources.missing(v):
         if g.lender is not None:
-            user = graph.pools.loans[(g.lender, g.resource)].rec.id
+            user = graph.resources.loans[(g.lender, g.resource)].record.id
             text = f"needs {g.units} of {g.resource}, which {g.lender} above it lends and {user} uses"
             holders = [user]
         else:
-            pool = graph.pools.pools.get(g.resource)
-            holders = [h.rec.id for h in pool.holders] if pool is not None else []
+            pool = graph.resources.pools.get(g.resource)
+            holders = [h.record.id for h in pool.holders] if pool is not None else []
             by = f"; held by {', '.join(holders)}" if holders else ""
-            text = f"needs {g.units} of {g.resource}, {free} of {graph.pools.capacity(g.resource)} free{by}"
+            text = f"needs {g.units} of {g.resource}, {free} of {graph.resources.capacity(g.resource)} free{by}"
         reasons.append(
             {
                 "type": "resource",
@@ -110,20 +116,20 @@ def _lacking(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
                 "text": text,
             }
         )
-    if reasons and suspicious(graph):
+    if reasons and deadlock_possible(graph):
         reasons += [
             {"type": "deadlock", **d}
             for d in find_deadlocks(graph)
-            if v.rec.id in d["nodes"] or set(d["resources"]) & {r.get("resource") for r in reasons}
+            if v.record.id in d["nodes"] or set(d["resources"]) & {r.get("resource") for r in reasons}
         ]
     return reasons
 
 
 def _plain(graph: Graph, v: Vertex) -> str:
-    if v.rec.status is Status.READY and not v.group:
-        order = graph.lines.in_order(None, 0.0, False)
+    if v.record.status is Status.READY and not v.group:
+        order = graph.ready_queue.in_order(None, 0.0, False)
         place = next(i for i, (x, _) in enumerate(order) if x is v)
         return "can be claimed now; " + ("first in line" if place == 0 else f"{place} ready before it in line")
-    if v.group and v.rec.status is Status.READY:
+    if v.group and v.record.status is Status.READY:
         return "nothing under it has started" if v.children else "it has no children; complete ends it"
-    return "nothing holds it back" if v.rec.status not in TERMINAL else "it is finished"
+    return "nothing holds it back" if v.record.status not in TERMINAL else "it is finished"

@@ -25,29 +25,29 @@ def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
     """What keeps open work back: unmet deps, its own and those of groups above it, and missing resources."""
     deps: list[Dep] = []
     resources: list[dict[str, Any]] = []
-    status = v.rec.status
+    status = v.record.status
     if status is READY and not v.group:
-        if v.rec.needs or v.needy is not None:
+        if v.record.needs or v.resource_ancestor is not None:
             resources = [
                 {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender}
-                for g, free in graph.pools.missing(v)
+                for g, free in graph.resources.missing(v)
             ]
     elif status is Status.TODO or status is Status.BLOCKED:
         x: Vertex | None = v
         while x is not None:
-            if x.unmet == len(x.rec.deps):
-                deps += x.rec.deps
+            if x.unmet == len(x.record.deps):
+                deps += x.record.deps
             elif x.unmet:
-                for d, t in zip(x.rec.deps, x.dep_on, strict=True):
-                    if t is not None and t.dependents is not None and not graph.meets(t.rec, t.dependents[x]):
+                for d, t in zip(x.record.deps, x.dep_on, strict=True):
+                    if t is not None and t.dependents is not None and not graph.meets(t.record, t.dependents[x]):
                         deps.append(d)
-            x = x.gate
+            x = x.gating_group
     return {"deps": deps, "resources": resources}
 
 
 def encode_view(graph: Graph, v: Vertex, runnable: bool | None = None) -> bytes:
     """The node's view as JSON."""
-    return view_from(graph, v, _encode(v.rec), runnable)
+    return view_from(graph, v, _encode(v.record), runnable)
 
 
 def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = None) -> bytes:
@@ -56,11 +56,11 @@ def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = N
     Its depth is its place on the critical path: its own cost plus the longest chain of unfinished work that waits on
     it. A group costs nothing: the longest chain after its end. A terminal node: 0.
     """
-    status = v.rec.status
+    status = v.record.status
     if status in TERMINAL:
         return encoded[:-1] + _OVER
-    if graph.levels.due:
-        graph.levels.settle()
+    if graph.ranks.dirty:
+        graph.ranks.update()
     lease = v.lease
     if lease is not None:
         now = graph.now
@@ -68,12 +68,12 @@ def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = N
         waits = _NOTHING_WAITED_ON
     else:
         held = _NOT_HELD
-        may_wait = status is not READY or v.rec.needs or v.needy is not None
+        may_wait = status is not READY or v.record.needs or v.resource_ancestor is not None
         waits = _encode(waiting_on(graph, v)) if may_wait else _NOTHING_WAITED_ON
     run = b"" if runnable is None else b',"runnable":true' if runnable else b',"runnable":false'
     return b'%b,"depth":%b,"quiet":%b,"waiting_on":%b%b}' % (
         encoded[:-1],
-        _encode(v.tail_end if v.group else v.tail_start),
+        _encode(v.blevel_end if v.group else v.blevel_start),
         held,
         waits,
         run,
@@ -88,36 +88,36 @@ def listed(graph: Graph, r: List) -> list[Vertex]:
     under = find(graph, "list", r.under) if r.under is not None else None
     pool = list(graph.vertices.values()) if under is None else graph.subtree(under)[1:]
     if r.status is not None:
-        chosen = [v for v in pool if v.rec.status is r.status and (not v.rec.archived or r.archived or r.all)]
+        chosen = [v for v in pool if v.record.status is r.status and (not v.record.archived or r.archived or r.all)]
     else:
         chosen = [v for v in pool if _is_shown(v, r)]
     if r.assignee is not None:
-        chosen = [v for v in chosen if v.rec.assignee == r.assignee]
-    chosen.sort(key=lambda v: -v.num)
+        chosen = [v for v in chosen if v.record.assignee == r.assignee]
+    chosen.sort(key=lambda v: -v.number)
     return chosen
 
 
 def _is_shown(v: Vertex, r: List) -> bool:
-    if r.all or v.rec.status not in TERMINAL:
+    if r.all or v.record.status not in TERMINAL:
         return True
-    return r.archived if v.rec.archived else r.terminal
+    return r.archived if v.record.archived else r.terminal
 
 
 def resource_view(graph: Graph, name: str) -> ResourceView:
     """One resource: its capacity, who holds units of it and which ready nodes wait for some."""
-    pools = graph.pools
+    pools = graph.resources
     pool = pools.pools.get(name)
-    holders = [Holder(id=v.rec.id, units=units) for v, units in pool.holders.items()] if pool is not None else []
+    holders = [Holder(id=v.record.id, units=units) for v, units in pool.holders.items()] if pool is not None else []
     holders += [
-        Holder(id=v.rec.id, units=g.units, lender=lender)
+        Holder(id=v.record.id, units=g.units, lender=lender)
         for (lender, resource), v in pools.loans.items()
         if resource == name
-        for g in v.rec.grants
+        for g in v.record.grants
         if g.resource == name and g.lender == lender
     ]
     waiting = [
-        v.rec.id
-        for v, runnable in graph.lines.in_order(None, 0.0, False)
+        v.record.id
+        for v, runnable in graph.ready_queue.in_order(None, 0.0, False)
         if not runnable and any(g.resource == name for g, _ in pools.missing(v))
     ]
     return ResourceView(
@@ -131,8 +131,8 @@ def resource_view(graph: Graph, name: str) -> ResourceView:
 
 def resources(graph: Graph) -> list[ResourceView]:
     """Every resource that is configured, held, or needed by unfinished work, by name."""
-    names = set(graph.pools.configured) | set(graph.pools.pools)
+    names = set(graph.resources.configured) | set(graph.resources.pools)
     for v in graph.vertices.values():
-        if v.rec.needs and v.rec.status not in TERMINAL:
-            names |= v.rec.needs.keys()
+        if v.record.needs and v.record.status not in TERMINAL:
+            names |= v.record.needs.keys()
     return [resource_view(graph, name) for name in sorted(names)]

@@ -11,7 +11,7 @@ from claimdagd import wire
 from claimdagd.core import apply as verbs
 from claimdagd.core import invariants
 from claimdagd.core.graph import Graph
-from claimdagd.core.indexes.ranks import Levels
+from claimdagd.core.indexes.ranks import Ranks
 from claimdagd.core.state import Vertex
 from claimdagd.model import Dep, Node, Status
 from tests.support.driver import TAG, Driver
@@ -75,7 +75,7 @@ def own_results(driver: Driver) -> list[str]:
 
 @pytest.mark.parametrize("shape", [along, against, one_along, goals, own_results])
 def test_loaded_graph_is_as_the_one_that_was_built(driver: Driver, shape: Callable[[Driver], list[str]]) -> None:
-    """Levels, statuses and the queue are those that the requests had led to, in whichever order the numbers run."""
+    """Ranks, statuses and the queue are those that the requests had led to, in whichever order the numbers run."""
     shape(driver)
     for _ in range(3):
         driver.complete(driver.next())
@@ -93,9 +93,11 @@ def test_load_leaves_nothing_to_the_first_claim(driver: Driver, shape: Callable[
     """All levels are known, and whatever is ready stands in the queue."""
     shape(driver)
     graph = driver.reloaded().graph
-    assert not graph.levels.due
-    assert not graph.levels.moved
-    assert all(v.entry is not None for v in graph.vertices.values() if v.rec.status is Status.READY and not v.group)
+    assert not graph.ranks.dirty
+    assert not graph.ranks.requeue
+    assert all(
+        v.queue_entry is not None for v in graph.vertices.values() if v.record.status is Status.READY and not v.group
+    )
 
 
 def waits(count: int, on: Callable[[int], int | None]) -> dict[str, Node]:
@@ -113,18 +115,18 @@ def waits(count: int, on: Callable[[int], int | None]) -> dict[str, Node]:
 def met(monkeypatch: pytest.MonkeyPatch) -> list[Vertex]:
     """Each node whose level was taken up, as often as it was."""
     found: list[Vertex] = []
-    follow, compute = Levels._follow, Levels.compute
+    follow, compute = Ranks._follow, Ranks.compute
 
-    def noted_follow(self: Levels, v: Vertex, how: int) -> None:
+    def noted_follow(self: Ranks, v: Vertex, how: int) -> None:
         found.append(v)
         follow(self, v, how)
 
-    def noted_compute(self: Levels, v: Vertex) -> tuple[float, int, float, int]:
+    def noted_compute(self: Ranks, v: Vertex) -> tuple[float, int, float, int]:
         found.append(v)
         return compute(self, v)
 
-    monkeypatch.setattr(Levels, "_follow", noted_follow)
-    monkeypatch.setattr(Levels, "compute", noted_compute)
+    monkeypatch.setattr(Ranks, "_follow", noted_follow)
+    monkeypatch.setattr(Ranks, "compute", noted_compute)
     return found
 
 
@@ -142,9 +144,9 @@ def test_levels_that_go_back_and_forth_are_computed_in_order(met: list[Vertex]) 
     graph = Graph(TAG, max_nodes=5000)
     graph.load(waits(5000, lambda n: 5000 if n <= 500 else n - 1 if n > 501 else None), {}, 5001, 0.0)
     for n in range(1, 501):
-        verbs.perform(graph, wire.Upsert(id=f"{TAG}-{n}", cost=20_000.0 - n), 0.0, 0.0)
+        verbs.apply_request(graph, wire.Upsert(id=f"{TAG}-{n}", cost=20_000.0 - n), 0.0, 0.0)
     met.clear()
-    verbs.perform(graph, wire.ClaimNext(actor="worker"), 0.0, 0.0)
+    verbs.apply_request(graph, wire.ClaimNext(actor="worker"), 0.0, 0.0)
     assert len(met) <= 5 * 5000
     invariants.check(graph)
 
@@ -154,5 +156,5 @@ def test_load_of_nodes_that_wait_in_a_circle_ends(met: list[Vertex]) -> None:
     graph = Graph(TAG, max_nodes=5000)
     graph.load(waits(5000, lambda n: n - 1 or 5000), {}, 5001, 0.0)
     assert len(met) <= 8 * 5000
-    assert not graph.levels.due
+    assert not graph.ranks.dirty
     assert not graph.ready_work()

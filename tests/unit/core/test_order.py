@@ -140,7 +140,7 @@ def test_depth_falls_all_the_way_where_a_rise_before_was_not_followed(driver: Dr
     assert driver.view(child)["depth"] == 2.5
     long = f"{driver.graph.tag}-{driver.graph.next_number}"
     driver.perform(wire.Upsert(deps=(Dep(parent),), cost=3.0))
-    driver.graph.levels.settle(budget=1)
+    driver.graph.ranks.update(budget=1)
     driver.perform(wire.Cancel(id=long))
     driver.perform(wire.Cancel(id=short))
     driver.check()
