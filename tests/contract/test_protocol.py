@@ -150,7 +150,10 @@ def _check_type(where: str, said: str, prop: dict[str, Any], parts: dict[str, An
 
 @pytest.mark.parametrize("name", FIELD_TABLES)
 def test_fields_of_a_table_are_those_of_the_struct(name: str) -> None:
-    """Names, order, whether they may be left out, types and bounds, as msgspec's own schema of the struct has them."""
+    """Names, order, whether they may be left out, types and bounds, as msgspec's own schema of the struct has them.
+
+    Law 2.2, 2.4, 2.9, 8.5.
+    """
     cls = STRUCTS[name]
     schema, parts = _schema(cls)
     props = dict(schema["properties"])
@@ -198,13 +201,13 @@ def test_table_of_codes_has_each_code_once() -> None:
 
 
 def test_table_of_statuses_has_each_status_once() -> None:
-    """In the order of the enum."""
+    """In the order of the enum (law 3.1)."""
     (table,) = (table for name, table in _tables("enum") if name == "Status")
     assert [code_words(row[0])[0] for row in table.rows] == [status.value for status in model.Status]
 
 
 def test_limits_are_those_of_the_code() -> None:
-    """Each number in the table of limits, in its order."""
+    """Each number in the table of limits, in its order (law 2.4, 7.8)."""
     (table,) = (table for _, table in _tables("limits"))
     told = [[_number(n) for n in re.findall(r"\d[\d,]*", row[1])] for row in table.rows]
     assert told == [

@@ -53,7 +53,7 @@ def default_place() -> Iterator[Path]:
 
 
 def test_stranger_does_not_even_reach_the_socket(open_dir: Path) -> None:
-    """The directory's mode alone keeps another user out, of the socket and of every file in it."""
+    """The directory's mode alone keeps another user out, of the socket and of every file in it (law 7.9)."""
     with running(open_dir / "claimdag") as served:
         path = str(served.path)
         status, out, err = said(as_user(MALLORY, CONNECT.format(path=path)))

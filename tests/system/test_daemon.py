@@ -82,7 +82,7 @@ def test_two_daemons_racing_end_as_one(directory: Path) -> None:
 
 
 def test_daemon_that_was_killed_is_followed_by_one_that_knows_it_all(daemon: Daemon) -> None:
-    """Its socket is left behind and replaced, and what was answered is there."""
+    """Its socket is left behind and replaced, and what was answered is there (law 7.1, 4.10)."""
     client = daemon.client()
     node = client.ask("upsert", summary="survives")
     claim = client.ask("claim", id=node["id"], actor="a")

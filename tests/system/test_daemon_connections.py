@@ -78,7 +78,7 @@ def test_every_kind_of_hostile_peer_at_once_slows_nobody_much(daemon: Daemon) ->
 
 
 def test_client_that_is_killed_gives_its_bound_claim_back_in_its_grace(daemon: Daemon) -> None:
-    """And the next in line gets it at once, at another generation."""
+    """And the next in line gets it at once, at another generation (law 4.6)."""
     waiter = daemon.client()
     node = waiter.ask("upsert", summary="wanted")
     code = (
@@ -130,7 +130,10 @@ def test_parked_claim_of_a_half_closed_client_is_answered(daemon: Daemon) -> Non
 
 
 def test_daemon_that_was_stopped_reclaims_nobody_unheard(short_dir: Path) -> None:
-    """A lease that ran out while the daemon slept is renewed by a holder who speaks as soon as he can be heard."""
+    """A lease that ran out while the daemon slept is renewed by a holder who speaks as soon as he can be heard.
+
+    Law 4.8.
+    """
     with running(short_dir / "claimdag", "--grace", "2") as daemon:
         holder = daemon.client()
         node = holder.ask("upsert")

@@ -68,7 +68,7 @@ def held(daemon: Daemon, id: str) -> bool:
 def test_run_completes_the_node_by_the_commands_exit(
     daemon: Daemon, command: str, status: int, ended: str, error: str | None
 ) -> None:
-    """And exits as a shell would have."""
+    """And exits as a shell would have (law 9.6)."""
     id = add(daemon)
     with claimdag(daemon, "run", "--assignee", "a", id, "--", "sh", "-c", command) as worker:
         assert worker.wait() == status
@@ -115,7 +115,7 @@ def test_run_refused_exits_one_and_runs_nothing(daemon: Daemon) -> None:
 def test_run_told_to_stop_ends_the_group_and_hands_the_node_back(
     daemon: Daemon, pids: Path, number: signal.Signals
 ) -> None:
-    """The command and its children are gone before the node is ready again."""
+    """The command and its children are gone before the node is ready again (law 9.7)."""
     id = add(daemon)
     with claimdag(daemon, "run", "--assignee", "a", id, "--", "sh", "-c", FAMILY) as worker:
         family = pids_of(pids, 2)
@@ -178,7 +178,7 @@ def test_run_that_loses_its_claim_ends_the_command(daemon: Daemon, pids: Path, o
 
 
 def test_run_that_loses_its_claim_kills_what_does_not_listen(daemon: Daemon, pids: Path) -> None:
-    """A command that is deaf to SIGTERM does not outlive it either."""
+    """A command that is deaf to SIGTERM does not outlive it either (law 9.7)."""
     id = add(daemon)
     with claimdag(daemon, "run", "--assignee", "a", "--kill-after", "0.3", id, "--", "sh", "-c", DEAF) as worker:
         family = pids_of(pids, 2)
@@ -258,7 +258,7 @@ def test_run_under_a_daemon_that_is_stopped_for_longer_than_the_lease_keeps_its_
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_run_under_a_daemon_that_restarts_goes_on(short_dir: Path, pids: Path, number: signal.Signals) -> None:
-    """Reconnected and rebound at the same generation; the command never notices, and its end is told."""
+    """Reconnected and rebound at the same generation; the command never notices, and its end is told (law 9.8)."""
     directory = short_dir / "claimdag"
     with running(directory) as daemon:
         id = add(daemon)
@@ -318,7 +318,7 @@ def test_wrong_use_exits_two(daemon: Daemon, arguments: tuple[str, ...]) -> None
 
 
 def test_work_until_empty_does_node_after_node_and_ends_with_zero(daemon: Daemon) -> None:
-    """In order, failures included, dependents after what they wait for."""
+    """In order, failures included, dependents after what they wait for (law 9.6)."""
     first = add(daemon, summary="one", priority=1)
     add(daemon, summary="two", deps=[{"on": first}])
     add(daemon, summary="fails", deps=[{"on": first}])

@@ -80,7 +80,7 @@ def test_no_daemon_and_no_start_is_unreachable(short_dir: Path) -> None:
 def test_another_protocol_is_said_with_both_versions(
     daemon: FakeDaemon, theirs: int, remedy: str, daemon_refuses: bool
 ) -> None:
-    """Whoever notices first, the person reads both versions and what to do."""
+    """Whoever notices first, the person reads both versions and what to do (law 9.3)."""
     if daemon_refuses:
         daemon.refuse("hello", "bad_request", "hello: protocol mismatch", protocol=theirs, version="3.0")
     else:

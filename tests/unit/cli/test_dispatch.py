@@ -93,7 +93,7 @@ def test_the_version_needs_no_daemon(cli: Cli) -> None:
 def test_a_wrong_use_is_status_2_or_1_and_says_what_next(
     argv: list[str], said: str, cli: Cli, daemon: FakeDaemon
 ) -> None:
-    """What was wrong, and where to read on; nothing that changes anything was asked."""
+    """What was wrong, and where to read on; nothing that changes anything was asked (law 9.1)."""
     daemon.answers["list"] = {"nodes": []}
     ran = cli(*argv)
     assert ran.status == (1 if argv[0] == "submit" else 2)
@@ -112,14 +112,14 @@ def test_text_that_is_not_utf8_is_a_wrong_use(cli: Cli, daemon: FakeDaemon) -> N
 
 
 def test_no_daemon_is_status_69(cli: Cli) -> None:
-    """With --no-start, and no daemon."""
+    """With --no-start, and no daemon (law 9.1)."""
     ran = cli("ping")
     assert ran.status == 69
     assert ran.err.startswith("claimdag: ping: no daemon listens at ")
 
 
 def test_no_start_may_stand_in_the_environment(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CLAIMDAG_NO_START=1 does what --no-start does; 0 is no wish."""
+    """CLAIMDAG_NO_START=1 does what --no-start does; 0 is no wish (law 9.2)."""
     monkeypatch.setenv("CLAIMDAG_NO_START", "1")
     assert main(["--dir", str(short_dir), "ping"]) == 69
 

@@ -103,7 +103,7 @@ def test_every_view_of_a_graph_can_be_shown(claimdag: Claimdag) -> None:
 
 @pytest.mark.usefixtures("claimdag")
 def test_five_at_once_start_one_daemon(short_dir: Path) -> None:
-    """All five are answered, by the same process."""
+    """All five are answered, by the same process (law 9.2)."""
     with ThreadPoolExecutor(5) as pool:
         ran = list(pool.map(lambda _: as_process(short_dir, "hello", "--json"), range(5)))
     assert [one.status for one in ran] == [0] * 5

@@ -105,7 +105,7 @@ async def test_many_questions_share_one_connection_while_one_is_parked(fake: Any
 
 @pytest.mark.parametrize("cut", ["cut_before", "cut_after"])
 async def test_mutation_cut_off_is_asked_again_and_done_once(fake: Any, cut: str) -> None:
-    """Whether the daemon had done it or not, it is done once, by the token."""
+    """Whether the daemon had done it or not, it is done once, by the token (law 4.13)."""
     async with connect(fake.path) as dag:
         getattr(fake, cut).append("upsert")
         node = await dag.upsert(summary="once")

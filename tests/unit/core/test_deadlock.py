@@ -49,7 +49,7 @@ def nothing(driver: Driver) -> dict[str, Any]:
 
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_ring_of_subtrees_is_named_as_one_deadlock(driver: Driver, size: int) -> None:
-    """Each holds what the next one's child needs: all of them are named, with the resources."""
+    """Each holds what the next one's child needs: all of them are named, with the resources (law 6.8)."""
     goals, children = ring(driver, size)
     details = nothing(driver)
     assert details["stuck"] is True
@@ -60,7 +60,7 @@ def test_ring_of_subtrees_is_named_as_one_deadlock(driver: Driver, size: int) ->
 
 
 def test_deadlock_is_told_by_why_and_stats(driver: Driver) -> None:
-    """It is never silent."""
+    """It is never silent (law 6.8)."""
     _, children = ring(driver, 2)
     why = driver.apply(wire.Why(id=children[0]))
     assert "deadlock" in {reason["type"] for reason in why["reasons"]}

@@ -35,13 +35,13 @@ def queue(driver: Driver, **fields: object) -> list[str]:
 
 
 def test_equal_nodes_come_in_the_order_of_their_ids(driver: Driver) -> None:
-    """First come first served, also past one digit."""
+    """First come first served, also past one digit (law 5.2)."""
     nodes = [driver.add() for _ in range(12)]
     assert drain(driver) == nodes
 
 
 def test_deepest_comes_first(driver: Driver) -> None:
-    """The head of the costliest chain is what the end waits for."""
+    """The head of the costliest chain is what the end waits for (law 5.2, 2.7)."""
     short = driver.add(cost=3.0)
     long = driver.add(cost=1.0)
     driver.add(driver.add(long, cost=1.0), cost=1.5)
@@ -51,7 +51,7 @@ def test_deepest_comes_first(driver: Driver) -> None:
 
 
 def test_priority_goes_ahead_of_depth(driver: Driver) -> None:
-    """A person's word weighs more than the critical path."""
+    """A person's word weighs more than the critical path (law 2.8, 5.2)."""
     long = driver.add()
     driver.add(long, cost=100.0)
     urgent = driver.add(priority=1)
@@ -59,7 +59,7 @@ def test_priority_goes_ahead_of_depth(driver: Driver) -> None:
 
 
 def test_priority_is_inherited_by_what_it_waits_on(driver: Driver) -> None:
-    """Urgent work makes urgent what it stands on, however far below."""
+    """Urgent work makes urgent what it stands on, however far below (law 2.8)."""
     plain = driver.add(cost=9.0)
     base = driver.add(priority=-5)
     driver.add(driver.add(base), priority=7)
@@ -89,7 +89,7 @@ def test_inherited_priority_ends_with_the_waiting(driver: Driver) -> None:
 
 
 def test_depth_counts_children_and_the_waiters_of_the_parent(driver: Driver) -> None:
-    """The end of a parent waits for its child, so what follows the parent is behind the child."""
+    """The end of a parent waits for its child, so what follows the parent is behind the child (law 5.3, 3.6)."""
     parent = driver.add(cost=2.0)
     child = driver.add(under=parent, cost=1.0)
     driver.add(parent, cost=10.0)
@@ -157,7 +157,7 @@ def test_role_without_slack_breaks_ties_alone(driver: Driver) -> None:
 
 
 def test_role_within_slack_is_exact_then_general_then_other(driver: Driver) -> None:
-    """Affinity is a preference, in three classes."""
+    """Affinity is a preference, in three classes (law 5.4, 2.3)."""
     other = driver.add(cost=3.0, role=Role.EXPLORE)
     unset = driver.add(cost=2.5)
     general = driver.add(cost=2.75, role=Role.GENERAL)
@@ -175,7 +175,7 @@ def test_slack_does_not_reach_below_the_highest_priority(driver: Driver) -> None
 
 
 def test_strict_filters_before_priority(driver: Driver) -> None:
-    """A strict worker is given its own though another's is more urgent."""
+    """A strict worker is given its own though another's is more urgent (law 5.4)."""
     driver.add(priority=9, role=Role.EXPLORE)
     mine = driver.add(role=Role.VERIFIER)
     assert driver.next(role=Role.VERIFIER, strict=True) == mine
@@ -198,7 +198,7 @@ def test_ready_says_what_lacks_units(driver: Driver) -> None:
 
 
 def test_nothing_pending_is_not_nothing_runnable(driver: Driver) -> None:
-    """No work left is another answer than work held up; groups are no work."""
+    """No work left is another answer than work held up; groups are no work (law 5.5)."""
     empty = driver.goal()
     assert driver.refused(wire.ClaimNext(actor="ann")).code == Code.NOTHING_PENDING
     node = driver.add(under=empty)
@@ -211,7 +211,7 @@ def test_nothing_pending_is_not_nothing_runnable(driver: Driver) -> None:
 
 
 def test_nothing_runnable_counts_what_holds_each_up(driver: Driver) -> None:
-    """Deps, blocks, leases and resources, each counted."""
+    """Deps, blocks, leases and resources, each counted (law 5.5)."""
     held = driver.add(needs={"gpu": 1})
     driver.claim(held, "bob")
     driver.add(held)
@@ -226,14 +226,14 @@ def test_nothing_runnable_counts_what_holds_each_up(driver: Driver) -> None:
 
 
 def test_all_blocked_is_stuck(driver: Driver) -> None:
-    """No claim is live whose end could free anything."""
+    """No claim is live whose end could free anything (law 5.6)."""
     blocked = driver.add(status=Status.BLOCKED)
     driver.add(blocked)
     assert driver.refused(wire.ClaimNext(actor="ann")).details["stuck"] is True
 
 
 def test_complete_with_next_hands_over_in_one_step(driver: Driver) -> None:
-    """What the completion made ready may be what is claimed."""
+    """What the completion made ready may be what is claimed (law 5.9)."""
     one = driver.add()
     two = driver.add(one, kind=Kind.STEP)
     driver.claim(one, "ann")

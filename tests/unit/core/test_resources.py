@@ -19,7 +19,7 @@ def driver() -> Driver:
 
 
 def test_resource_unconfigured_has_capacity_one(driver: Driver) -> None:
-    """Two nodes that need the same new resource exclude each other."""
+    """Two nodes that need the same new resource exclude each other (law 6.1)."""
     one, two = driver.add(needs={"gpu": 1}), driver.add(needs={"gpu": 1})
     driver.claim(one)
     refusal = driver.refused(wire.Claim(id=two, actor="bob"))
@@ -30,7 +30,7 @@ def test_resource_unconfigured_has_capacity_one(driver: Driver) -> None:
 
 
 def test_claim_lacking_one_of_two_resources_takes_neither(driver: Driver) -> None:
-    """Nobody waits while holding part."""
+    """Nobody waits while holding part (law 6.2)."""
     disk, both = driver.add(needs={"disk": 1}), driver.add(needs={"disk": 1, "gpu": 1})
     other = driver.add(needs={"gpu": 1})
     driver.claim(disk)
@@ -53,7 +53,7 @@ def test_claim_next_passes_over_what_lacks_units(driver: Driver) -> None:
 
 
 def test_group_needs_are_taken_with_the_first_claim_below(driver: Driver) -> None:
-    """The group's units are its own, however deep the node that started it."""
+    """The group's units are its own, however deep the node that started it (law 6.2)."""
     driver.apply(wire.SetCapacity(resource="gpu", units=3))
     outer = driver.goal(needs={"gpu": 2})
     inner = driver.goal(under=outer, needs={"disk": 1})
@@ -74,7 +74,7 @@ def test_group_units_lacking_hold_up_every_child(driver: Driver) -> None:
 
 
 def test_units_go_back_when_the_whole_subtree_is_terminal(driver: Driver) -> None:
-    """A node that is done but has open children keeps its units."""
+    """A node that is done but has open children keeps its units (law 6.3)."""
     node = driver.add(needs={"gpu": 1})
     driver.claim(node)
     child = driver.add(under=node)
@@ -87,7 +87,7 @@ def test_units_go_back_when_the_whole_subtree_is_terminal(driver: Driver) -> Non
 
 
 def test_descendant_borrows_from_the_nearest_holder(driver: Driver) -> None:
-    """Units that an ancestor holds are used again, not taken afresh."""
+    """Units that an ancestor holds are used again, not taken afresh (law 6.4)."""
     outer = driver.goal(needs={"gpu": 1})
     inner = driver.goal(under=outer, needs={"gpu": 1})
     leaf = driver.add(under=inner, needs={"gpu": 1})
@@ -99,7 +99,7 @@ def test_descendant_borrows_from_the_nearest_holder(driver: Driver) -> None:
 
 
 def test_lender_serves_one_branch_at_a_time(driver: Driver) -> None:
-    """A second child waits for the first even though both could fit into the grant."""
+    """A second child waits for the first even though both could fit into the grant (law 6.4)."""
     driver.apply(wire.SetCapacity(resource="gpu", units=4))
     goal = driver.goal(needs={"gpu": 2})
     one, two = driver.add(under=goal, needs={"gpu": 1}), driver.add(under=goal, needs={"gpu": 1})
@@ -113,7 +113,7 @@ def test_lender_serves_one_branch_at_a_time(driver: Driver) -> None:
 
 
 def test_release_passes_the_units_to_the_live_borrower(driver: Driver) -> None:
-    """A lender that lets go leaves the borrower with what it uses, and gives the rest back."""
+    """A lender that lets go leaves the borrower with what it uses, and gives the rest back (law 6.3)."""
     driver.apply(wire.SetCapacity(resource="gpu", units=3))
     node = driver.add(needs={"gpu": 3})
     driver.claim(node)
@@ -166,14 +166,14 @@ def test_group_keeps_its_units_between_children(driver: Driver) -> None:
 
 
 def test_need_above_capacity_is_refused_when_added(driver: Driver) -> None:
-    """It could never run; raising the capacity first lets it in."""
+    """It could never run; raising the capacity first lets it in (law 6.5)."""
     assert driver.refused(wire.Upsert(needs={"gpu": 2})).code == Code.WOULD_NOT_RUN
     driver.apply(wire.SetCapacity(resource="gpu", units=2))
     assert driver.status(driver.add(needs={"gpu": 2})) == "ready"
 
 
 def test_need_above_the_lender_is_refused_when_added(driver: Driver) -> None:
-    """A child never gets more than its nearest ancestor that needs the resource has."""
+    """A child never gets more than its nearest ancestor that needs the resource has (law 6.4)."""
     driver.apply(wire.SetCapacity(resource="gpu", units=5))
     goal = driver.goal(needs={"gpu": 2})
     inner = driver.goal(under=goal)
@@ -183,7 +183,7 @@ def test_need_above_the_lender_is_refused_when_added(driver: Driver) -> None:
 
 
 def test_lowered_capacity_leaves_holders_alone(driver: Driver) -> None:
-    """It only stops new grants."""
+    """It only stops new grants (law 6.1)."""
     driver.apply(wire.SetCapacity(resource="gpu", units=2))
     one, two, three = (driver.add(needs={"gpu": 1}) for _ in range(3))
     driver.claim(one)
@@ -197,7 +197,7 @@ def test_lowered_capacity_leaves_holders_alone(driver: Driver) -> None:
 
 
 def test_reparent_of_a_subtree_that_holds_units_is_refused(driver: Driver) -> None:
-    """What a claim stands on does not move under it."""
+    """What a claim stands on does not move under it (law 5.8)."""
     goal = driver.goal(needs={"gpu": 1})
     driver.claim(driver.add(under=goal))
     other = driver.goal()
@@ -242,7 +242,7 @@ def passed_over(driver: Driver, waiting: str, holding: dict[str, str]) -> int:
 
 
 def test_wide_node_among_narrow_ones_is_not_starved(driver: Driver) -> None:
-    """Passed over a hundred times for units, it has them kept as they come back."""
+    """Passed over a hundred times for units, it has them kept as they come back (law 6.7)."""
     driver.apply(wire.SetCapacity(resource="gpu", units=2))
     narrow = [driver.add(needs={"gpu": 1}) for _ in range(400)]
     for node, actor in zip(narrow[:2], ("one", "two"), strict=True):
@@ -278,14 +278,14 @@ def starving_behind_a_goal(driver: Driver) -> str:
 
 
 def test_units_are_not_kept_when_nobody_could_bring_back_the_rest() -> None:
-    """Or what is kept would be what the holder of the rest waits for, and all would stand still for good."""
+    """Or what is kept would be what the holder of the rest waits for, and all would stand still for good (law 6.6)."""
     driver = Driver(starvation=1)
     wanted = starving_behind_a_goal(driver)
     assert driver.next() == wanted
 
 
 def test_units_are_not_kept_while_only_others_are_at_work() -> None:
-    """Nor does a claim help that has nothing to do with them."""
+    """Nor does a claim help that has nothing to do with them (law 6.6)."""
     driver = Driver(starvation=1)
     driver.claim(driver.add())
     wanted = starving_behind_a_goal(driver)
@@ -309,7 +309,10 @@ def test_work_in_a_group_that_holds_units_goes_on_while_units_are_kept() -> None
 def test_goals_that_wait_for_one_resource_are_not_looked_at_one_by_one(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many goals with children of their own wait, a claim and a claim in vain look at a few of them."""
+    """However many goals with children of their own wait, a claim and a claim in vain look at a few of them.
+
+    Law 5.10.
+    """
     looks = 0
     lacks = Pools.lacks
 
@@ -339,7 +342,7 @@ def test_resources_view_names_holders_and_waiting(driver: Driver) -> None:
 
 
 def test_needs_of_a_held_node_do_not_change(driver: Driver) -> None:
-    """Cost, priority and summary may; what the claim stands on may not."""
+    """Cost, priority and summary may; what the claim stands on may not (law 5.8)."""
     node = driver.add(needs={"gpu": 1})
     driver.claim(node)
     assert driver.refused(wire.Upsert(id=node, needs={})).code == Code.BAD_STATUS

@@ -22,7 +22,7 @@ as_root = pytest.mark.skipif(UID != 0, reason="only root can make files of anoth
 
 
 def test_choose_directory_goes_down_the_list_of_bases(short_dir: Path) -> None:
-    """--dir, CLAIMDAG_DIR, the runtime directory, the state directory, the home directory, /tmp."""
+    """--dir, CLAIMDAG_DIR, the runtime directory, the state directory, the home directory, /tmp (law 9.5)."""
     environ = {"HOME": str(short_dir), "XDG_STATE_HOME": "/state", "XDG_RUNTIME_DIR": str(short_dir)}
     environ["CLAIMDAG_DIR"] = "/named"
     assert choose_directory("/given", environ, 7) == "/given"
@@ -68,7 +68,7 @@ def test_choose_socket_is_in_the_directory_unless_it_is_named() -> None:
 
 
 def test_socket_path_over_the_limit_is_refused_by_name() -> None:
-    """Bytes count, not characters."""
+    """Bytes count, not characters (law 9.4)."""
     check_socket_path("/" + "x" * (SOCKET_PATH_MAX_BYTES - 1))
     for path in ("/" + "x" * SOCKET_PATH_MAX_BYTES, "/" + "ä" * 54):
         with pytest.raises(Unsafe, match="107") as refusal:
@@ -78,7 +78,7 @@ def test_socket_path_over_the_limit_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o027])
 def test_directory_that_is_missing_is_made_private_under_any_umask(short_dir: Path, umask: int) -> None:
-    """Also the directories above it, as far as the umask has a say."""
+    """Also the directories above it, as far as the umask has a say (law 7.9)."""
     path = short_dir / "a" / "claimdag"
     before = os.umask(umask)
     try:

@@ -21,7 +21,7 @@ HOLD = "import sys, time; from claimdagd.server.host.lock import Lock; import os
 
 
 def test_lock_that_is_held_names_the_holder(short_dir: Path) -> None:
-    """The second gets the pid of the first, after a moment's patience."""
+    """The second gets the pid of the first, after a moment's patience (law 7.9, 1.2)."""
     path = str(short_dir / "lock")
     first = Lock.take(path, UID)
     with pytest.raises(Held, match=f"pid {os.getpid()} is alive"):

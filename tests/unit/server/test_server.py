@@ -26,7 +26,7 @@ def request(op: str, **fields: object) -> bytes:
 
 
 async def test_requests_pipelined_are_answered_in_order(short_dir: Path) -> None:
-    """Thousands of requests sent at once come back one by one, in order."""
+    """Thousands of requests sent at once come back one by one, in order (law 8.1)."""
     async with serving(short_dir) as running:
         peer = running.connect()
         async with anyio.create_task_group() as tasks:
@@ -57,7 +57,7 @@ async def test_line_sent_one_byte_at_a_time_is_one_request(short_dir: Path) -> N
 
 
 async def test_bad_line_costs_an_answer_and_not_the_connection(short_dir: Path) -> None:
-    """After nonsense the next request is answered."""
+    """After nonsense the next request is answered (law 8.3)."""
     async with serving(short_dir) as running:
         peer = running.connect()
         await peer.send(b"\xff\xfe nonsense\n" + request("ping", rid=1))
@@ -78,7 +78,10 @@ async def test_line_at_the_limit_is_taken(short_dir: Path) -> None:
 
 @pytest.mark.parametrize("size", [LINE_MAX_BYTES + 1, 3 * LINE_MAX_BYTES])
 async def test_line_over_the_limit_is_answered_and_ends_the_connection(short_dir: Path, size: int) -> None:
-    """What came before the long line is answered, then too_large, then the end; what comes after is not looked at."""
+    """What came before the long line is answered, then too_large, then the end; what comes after is not looked at.
+
+    Law 8.3.
+    """
     async with serving(short_dir) as running:
         peer = running.connect()
         await peer.send(request("ping", rid=1) + b"x" * size + b"\n" + request("ping", rid=2))
@@ -91,7 +94,7 @@ async def test_line_over_the_limit_is_answered_and_ends_the_connection(short_dir
 
 
 async def test_half_closed_connection_still_gets_its_answers(short_dir: Path) -> None:
-    """Also those that are answered later, and a last line without its newline."""
+    """Also those that are answered later, and a last line without its newline (law 8.1)."""
     async with serving(short_dir) as running:
         peer = running.connect()
         await peer.send(request("park", rid=1) + request("ping", rid=2).rstrip())
@@ -191,7 +194,7 @@ async def test_peer_that_does_not_read_is_not_read_from(short_dir: Path) -> None
 
 
 async def test_peer_that_never_reads_is_cut_off(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the stall timeout; nothing of it is kept."""
+    """After the stall timeout; nothing of it is kept (law 8.4)."""
     monkeypatch.setattr(connection_module, "STALL_S", 0.05)
     monkeypatch.setattr(server_module, "HEARTBEAT_S", 0.05)
     async with serving(short_dir) as running:
@@ -204,7 +207,10 @@ async def test_peer_that_never_reads_is_cut_off(short_dir: Path, monkeypatch: py
 
 
 async def test_watcher_that_does_not_read_is_told_lagged_and_cut_off(short_dir: Path) -> None:
-    """What is kept for it is bounded, ends in whole lines, and the last of them says why; others notice nothing."""
+    """What is kept for it is bounded, ends in whole lines, and the last of them says why; others notice nothing.
+
+    Law 8.7.
+    """
     async with serving(short_dir) as running:
         watcher = running.connect()
         await watcher.ask("watch")
@@ -280,7 +286,7 @@ async def test_alarm_rings_when_due_and_when_it_comes_nearer(short_dir: Path) ->
 
 
 async def test_gap_in_the_loop_is_told_before_anything_else(short_dir: Path) -> None:
-    """After the daemon was stopped the service hears of it before any deadline is looked at."""
+    """After the daemon was stopped the service hears of it before any deadline is looked at (law 4.8)."""
     async with serving(short_dir) as running:
         peer = running.connect()
         await peer.send(request("alarm", rid=1, seconds=0.5))
@@ -292,7 +298,7 @@ async def test_gap_in_the_loop_is_told_before_anything_else(short_dir: Path) -> 
 
 
 async def test_snapshot_leaves_requests_their_turns(short_dir: Path) -> None:
-    """Between two slices others are answered."""
+    """Between two slices others are answered (law 7.5)."""
     async with serving(short_dir) as running:
         peer = running.connect()
         await peer.ask("snapshot")
@@ -364,7 +370,7 @@ async def test_thousand_connections_are_served(short_dir: Path) -> None:
 
 
 async def test_idle_server_leaves_by_itself(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But not while somebody is connected, nor while there is work."""
+    """But not while somebody is connected, nor while there is work (law 9.2)."""
     monkeypatch.setattr(server_module, "HEARTBEAT_S", 0.02)
     async with serving(short_dir, options=Options(idle_exit_s=0.1)) as running:
         peer = running.connect()
@@ -416,7 +422,7 @@ async def test_shutdown_does_not_wait_for_a_peer_that_does_not_read(short_dir: P
 async def test_dispossessed_server_says_so_and_leaves(
     short_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A socket's path that is another's by now is not unlinked on the way out."""
+    """A socket's path that is another's by now is not unlinked on the way out (law 9.4)."""
     monkeypatch.setattr(server_module, "HEARTBEAT_S", 0.02)
     lost: list[str] = []
     async with serving(short_dir, dispossessed=lambda: lost[0] if lost else None) as running:

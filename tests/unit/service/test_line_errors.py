@@ -57,7 +57,7 @@ def is_plain(message: str) -> bool:
 
 @pytest.mark.parametrize(("op", "field"), list(fields()))
 def test_wrong_value_is_told_by_field_and_by_what_is_accepted(op: str, field: str) -> None:
-    """Whatever the wire does not take in any field of any op."""
+    """Whatever the wire does not take in any field of any op (law 8.2)."""
     told = 0
     for value in VALUES:
         came = refused({**right(op), field: value, "rid": value if field == "rid" else 7})

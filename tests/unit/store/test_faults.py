@@ -112,7 +112,7 @@ def test_append_restore_fails_too_is_refused_until_repaired(durability: Durabili
 @pytest.mark.parametrize("how", ["kill", "kill_torn", "kill_after"])
 @pytest.mark.parametrize("durability", MODES)
 def test_store_killed_at_every_operation_recovers_what_was_answered(durability: Durability, how: How) -> None:
-    """A process that dies at any operation leaves a state that recovers, goes on, and dies again."""
+    """A process that dies at any operation leaves a state that recovers, goes on, and dies again (law 7.1)."""
     for nth in range(1, operations(durability, "any") + 1):
         disk = Disk(DIR)
         history: History | None = None
@@ -138,7 +138,10 @@ def test_store_killed_at_every_operation_recovers_what_was_answered(durability: 
 
 
 def test_store_power_cut_at_every_operation_recovers_what_was_flushed() -> None:
-    """In fsync mode what was answered survives the machine, whichever unflushed writes and renames reached the disk."""
+    """In fsync mode what was answered survives the machine, whichever unflushed writes and renames reached the disk.
+
+    Law 7.1.
+    """
     for nth in range(1, operations("fsync", "any") + 1):
         for how in ("kill_torn", "kill_after"):
             disk = Disk(DIR)
@@ -174,7 +177,7 @@ def test_store_two_faults_then_killed_loses_nothing_answered(first: str, second:
 
 
 def test_disk_full_refuses_and_goes_on_when_there_is_room() -> None:
-    """ENOSPC in the middle of a line: refused, nothing changed, and accepted again once there is room."""
+    """ENOSPC in the middle of a line: refused, nothing changed, and accepted again once there is room (law 7.7)."""
     disk = Disk(DIR)
     history = History(disk)
     assert history.write(4)

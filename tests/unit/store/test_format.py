@@ -133,7 +133,7 @@ def test_golden_format_1_snapshot_node_with_every_field_is_read() -> None:
 
 
 def test_golden_format_1_is_what_is_written() -> None:
-    """Byte for byte; see the head of this file for what to do where this fails."""
+    """Byte for byte; see the head of this file for what to do where this fails (law 7.2)."""
     assert FORMAT == 1
     assert write() == {name: (GOLDEN / name).read_bytes() for name in NAMES}
 

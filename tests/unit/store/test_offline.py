@@ -15,7 +15,7 @@ from tests.unit.store.history import BASE_AT, DIR, History, state_of
 
 
 def test_read_offline_beside_a_writer_reads_the_last_state() -> None:
-    """While the daemon has the files open a reader gets all that was answered, and how long ago that was."""
+    """While the daemon has the files open a reader gets all that was answered, and how long ago that was (law 7.5)."""
     disk = Disk(DIR)
     history = History(disk)
     assert history.write(8)

@@ -66,7 +66,7 @@ def test_recover_fresh_graph_keeps_its_tag() -> None:
 
 
 def test_recover_snapshot_and_journal_gives_back_all() -> None:
-    """Nodes, capacities, answers, the next number and the ledger come back as they were."""
+    """Nodes, capacities, answers, the next number and the ledger come back as they were (law 7.3)."""
     disk, history = written()
     found = history.assert_recovers(disk, at_least=9)
     assert state_of(found) == history.state
@@ -113,7 +113,10 @@ def test_snapshot_keeps_entries_for_the_log_over_a_restart() -> None:
 
 
 def test_recover_at_every_truncation_of_the_journal_is_an_earlier_state() -> None:
-    """A journal cut anywhere behind its header is the state after its last whole entry, and says what it dropped."""
+    """A journal cut anywhere behind its header is the state after its last whole entry, and says what it dropped.
+
+    Law 7.2, 7.6.
+    """
     disk, history = written()
     journal = disk.contents()[JOURNAL_PATH]
     header = journal.index(b"\n") + 1
@@ -264,7 +267,7 @@ def _header(**fields: object) -> Callable[[bytes], bytes]:
 def test_recover_damaged_file_is_refused_by_file_and_line(
     path: str, change: Callable[[bytes], bytes], line: int | None, reason: str
 ) -> None:
-    """Whatever is missing, double, swapped, foreign or newer is refused, and where and why is said."""
+    """Whatever is missing, double, swapped, foreign or newer is refused, and where and why is said (law 7.6)."""
     disk, _ = written()
     disk.put(path, change(disk.contents()[path]))
     damage = refusal(disk)

@@ -496,7 +496,7 @@ def test_sync_in_a_thread_beside_appends_and_restarts(tmp_path: Path) -> None:
 
 
 def test_store_files_are_the_owners_alone(tmp_path: Path) -> None:
-    """0600 whatever the umask gives or takes away."""
+    """0600 whatever the umask gives or takes away (law 7.9)."""
     for umask in (0o000, 0o777):
         old = os.umask(umask)
         try:
