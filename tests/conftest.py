@@ -27,6 +27,18 @@ AMBIENT = (
 )
 
 
+#: Directories whose tests are all slow: real processes, hostile input, the model against thousands of requests.
+SLOW = ("tests/system/", "tests/fuzz/", "tests/model/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in the slow directories, so that a new file there need not think of it."""
+    root = Path(__file__).parents[1]
+    for item in items:
+        if str(item.path.relative_to(root)).startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Both event loops; ask for it by `@pytest.mark.anyio`."""

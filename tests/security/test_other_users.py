@@ -18,7 +18,7 @@ import pytest
 from tests.security.users import ALICE, MALLORY, as_user, client, daemon, needs_root, said
 from tests.system.daemon import Client, running
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.slow]
 DEFAULT = Path(f"/tmp/claimdag-{ALICE}")
 
 CONNECT = """

@@ -39,6 +39,8 @@ def claimdag(daemon: Daemon, *argv: str, cwd: Path) -> subprocess.CompletedProce
 #: Writes down what it was given, and how.
 CHILD = """
 import os, sys
+
+pytestmark = pytest.mark.slow
 with open("seen", "wb") as out:
     out.write(os.environb[b"CLAIMDAG_SUMMARY"])
 with open("argv", "w") as out:

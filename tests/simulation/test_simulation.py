@@ -25,6 +25,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 def test_histories_hold(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing answered is lost, nothing refused is done, and nobody holds what another holds, whatever fails."""
     seed = int(os.environ.get("CLAIMDAG_SIM_SEED", random.SystemRandom().randrange(1_000_000_000)))

@@ -22,6 +22,8 @@ from claimdag_client.cli.main import main
 from .conftest import Ran
 from .test_plan import example
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 Claimdag = Callable[..., Ran]
 

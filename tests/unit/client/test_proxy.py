@@ -19,6 +19,8 @@ from tests.system.daemon import Client as Raw
 from tests.system.daemon import Daemon, running
 from tests.unit.client.proxy import Proxy
 
+pytestmark = pytest.mark.slow
+
 NODES = 2
 
 

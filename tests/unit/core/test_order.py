@@ -244,6 +244,7 @@ def test_complete_with_next_hands_over_in_one_step(driver: Driver) -> None:
     assert (answer["next"], answer["code"]) == (None, Code.NOTHING_PENDING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 4, 8, 16])
 def test_claim_next_order_on_real_task_graphs_is_close_to_the_best_known(workers: int) -> None:
     """The mean makespan over the 180 graphs is at most 1 % over the best known."""

@@ -12,6 +12,8 @@ from claimdagd.store.store import Durability
 from tests.simulation.fault_disk import Disk, Fault, FaultyFiles, How, Killed
 from tests.unit.store.history import DIR, History, state_of, unwanted_tag
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
