@@ -26,7 +26,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         {
             "upsert": ("nodes", "create a node, or change one; prints its id"),
             "submit": ("plans", "create the nodes of a plan file, all or none"),
-            "import": ("plans", "create nodes from an issue tracker's export"),
+            "import": ("imports", "create nodes from an issue tracker's export"),
             "link": ("nodes", "let one node wait on another"),
             "unlink": ("nodes", "take that back"),
             "capacity": ("resources", "set how many units of a resource there are"),

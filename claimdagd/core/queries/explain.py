@@ -70,7 +70,7 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
                 {
                     "type": "blocked" if x is v else "group",
                     "id": x.record.id,
-                    "text": f"{x.record.id} is blocked by hand; {hint}",
+                    "text": f"{x.record.id} is blocked {_by_what(x.record.summary)}; {hint}",
                 }
             )
         for d, t in zip(x.record.deps, x.dep_on, strict=True):
@@ -91,6 +91,12 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
     if v.record.status is Status.READY and not v.group:
         reasons += _lacking(graph, v)
     return reasons
+
+
+def _by_what(summary: str) -> str:
+    """Say who blocked a node: an import leaves its reason at the end of the summary."""
+    _, mark, reason = summary.rpartition(" [held: ")
+    return f"by its import: {reason[:-1]}" if mark and reason.endswith("]") else "by hand"
 
 
 def _lacking(graph: Graph, v: Vertex) -> list[dict[str, Any]]:

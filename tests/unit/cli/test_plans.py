@@ -16,9 +16,15 @@ from typing import Any
 import pytest
 
 from .conftest import FakeDaemon, Ran, view
-from .test_beads import issue
 
 Cli = Callable[..., Ran]
+
+
+def issue(issue_id: str, *deps: tuple[str, str], **fields: Any) -> bytes:
+    """A line of a tracker's export; `deps` are (type, issue) pairs."""
+    listed = [{"issue_id": issue_id, "depends_on_id": on, "type": kind} for kind, on in deps]
+    record = {"id": issue_id, "title": f"title of {issue_id}", "status": "open", "priority": 2, "issue_type": "task"}
+    return json.dumps({**record, **({"dependencies": listed} if listed else {}), **fields}).encode() + b"\n"
 
 
 def accept(request: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +135,7 @@ def test_import_with_skip_bad_goes_on_without(cli: Cli, daemon: FakeDaemon, expo
     ran = cli("import", "beads", str(export_file), "--skip-bad", "--actor", "bob")
     assert ran.status == 0
     assert ran.out == (
-        "3 nodes, 7q2f-1 to 7q2f-3: 1 group, 1 dependency; left out: 1 closed, 1 of type agent\n"
+        "3 nodes, 7q2f-1 to 7q2f-3: 1 group, 1 dependency, 1 held; left out: 1 closed, 1 of type agent\n"
     )
     assert "going on without the dependency" in ran.err
     (request,) = daemon.requests

@@ -1,0 +1,125 @@
+"""What the verbs that make many nodes at once share: reading the file, one request for all, faults by their place."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from claimdag_client._transport.connection import Refused, encode
+from claimdag_client.cli.render.text import counted
+from claimdag_client.cli.session import Failed, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+PIECE_BYTES = 1 << 20
+#: Work that is over sooner needs no progress line.
+PATIENCE_S = 1.0
+
+
+class Progress:
+    """A line on the terminal that says what takes so long, once it takes longer than a second; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._written_at = 0.0
+        self._shown = False
+        self._wanted = sys.stderr.isatty()
+        self.doing = ""
+        #: How much of it is done, from 0 to 1, if that is known.
+        self.part: float | None = None
+
+    def tick(self) -> None:
+        """Called often while something goes on."""
+        if not self._wanted:
+            return
+        now = time.monotonic()
+        if now - self._begun >= PATIENCE_S and now - self._written_at >= 0.1:
+            part = "" if self.part is None else f" {_bar(self.part)}"
+            sys.stderr.write(f"\r\x1b[K{self.doing}{part} ... {now - self._begun:.0f} s")
+            sys.stderr.flush()
+            self._written_at = now
+            self._shown = True
+
+    def clear(self) -> None:
+        """Take the line away, before anything else is written."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = False
+
+
+def _bar(part: float) -> str:
+    """Say a part of 1 as a bar and a percentage."""
+    return f"[{'#' * int(part * 20):.<20}] {part:.0%}"
+
+
+def pieces_of(path: str, progress: Progress) -> Iterator[bytes]:
+    """The file in pieces, or standard input for -."""
+    progress.doing = f"reading {path}"
+    try:
+        if path == "-":
+            yield from iter(lambda: sys.stdin.buffer.read(PIECE_BYTES), b"")
+            return
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            read = 0
+            while piece := file.read(PIECE_BYTES):
+                read += len(piece)
+                progress.part = min(1.0, read / size) if size else None
+                yield piece
+    except OSError as exc:
+        raise Failed(f"{path}: {exc.strerror}") from None
+    finally:
+        progress.part = None
+
+
+def read_file(path: str) -> bytes:
+    """All of a file, or of standard input for -."""
+    return b"".join(pieces_of(path, Progress()))
+
+
+def submit_nodes(
+    session: Session, nodes: Sequence[dict[str, Any]], args: argparse.Namespace, progress: Progress
+) -> list[str]:
+    """Submit the nodes. Returns their ids in the same order."""
+    request = {"op": "submit", "nodes": nodes}
+    for name in ("actor", "once"):
+        if getattr(args, name) is not None:
+            request[name] = getattr(args, name)
+    line = encode(request)
+    connection = session.connection
+    progress.doing = f"submitting {counted(len(nodes), 'node')}"
+    connection.send_line(line)
+    connection.settimeout(0.2)
+    try:
+        while True:
+            try:
+                answer = connection.receive()
+            except TimeoutError:
+                progress.tick()
+                continue
+            if "event" not in answer:
+                break
+    finally:
+        connection.settimeout(None)
+        progress.clear()
+    if "error" in answer:
+        raise Refused(answer["error"])
+    ids: list[str] = answer["ok"]["ids"]
+    return ids
+
+
+def placed(refused: Refused, places: Sequence[str]) -> Refused:
+    """The refusal, with each fault under its place in the file instead of its number in the submission."""
+    faults = refused.details.get("faults") or []
+    found = []
+    for fault in faults:
+        index = fault.get("index")
+        known = index is not None and 0 <= index < len(places)
+        found.append({**fault, "index": places[index], "ref": None} if known else fault)
+    return Refused({**refused.error, **({"faults": found} if found else {})})
