@@ -23,10 +23,12 @@ import anyio
 from claimdagd import __version__
 from claimdagd.core.graph import Graph
 from claimdagd.descriptors import hold_standard_streams
+from claimdagd.limits import EXIT_ALREADY_RUNNING, EXIT_CORRUPT, EXIT_STORAGE, EXIT_UNSAFE
 from claimdagd.model import LEASE_MAX_S, TAG_ALPHABET
-from claimdagd.server.host import directory as place
+from claimdagd.paths import UnsafePathError, check_socket_path, choose_directory, choose_socket
 from claimdagd.server.host import listener as listening
 from claimdagd.server.host import logs
+from claimdagd.server.host.directory import open_directory
 from claimdagd.server.host.lock import Held, Lock, same_file
 from claimdagd.server.host.systemd import Notifier
 from claimdagd.server.server import RESERVED_DESCRIPTORS, Options, Server
@@ -38,11 +40,6 @@ from claimdagd.store.store import Store
 
 log = logging.getLogger("claimdagd")
 
-# sysexits.h has the numbers: they tell a supervisor, and a client that starts daemons, whether trying again helps.
-EXIT_DAMAGED = 65  # EX_DATAERR: the state cannot be read; a person has to look
-EXIT_STORAGE = 74  # EX_IOERR
-EXIT_ALREADY_RUNNING = 75  # EX_TEMPFAIL: another one is alive
-EXIT_UNSAFE = 77  # EX_NOPERM: the place cannot be trusted
 EXIT_INTERRUPTED = 130
 
 DESCRIPTORS_WANTED = 16384
@@ -87,12 +84,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Held as exc:
         log.error("%s", exc)
         return EXIT_ALREADY_RUNNING
-    except place.Unsafe as exc:
+    except UnsafePathError as exc:
         log.error("%s", exc)
         return EXIT_UNSAFE
     except Damaged as exc:
         log.error("%s", exc)
-        return EXIT_DAMAGED
+        return EXIT_CORRUPT
     except StorageError as exc:
         log.error("%s", exc)
         return EXIT_STORAGE
@@ -104,11 +101,11 @@ def _run(arguments: argparse.Namespace) -> int:
     uid = os.geteuid()
     notifier = Notifier.from_environ(os.environ, os.getpid())
     adopted = listening.adopt(os.environ, os.getpid())
-    directory = place.choose_directory(arguments.dir, os.environ, uid)
-    socket_path = adopted.path if adopted else place.choose_socket(arguments.socket, os.environ, directory)
+    directory = choose_directory(arguments.dir, os.environ, uid)
+    socket_path = adopted.path if adopted else choose_socket(arguments.socket, os.environ, directory)
     if adopted is None:
-        place.check_socket_path(socket_path)
-    directory_fd = place.open_directory(directory, uid)
+        check_socket_path(socket_path)
+    directory_fd = open_directory(directory, uid)
     locks = [Lock.take(os.path.join(directory, "lock"), uid)]
     if adopted is None and socket_path != os.path.join(directory, "sock"):
         # The directory's lock says nothing of a socket elsewhere, which a daemon of another directory may serve.

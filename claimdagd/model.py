@@ -1,7 +1,7 @@
 """What a node is: closed enums, the frozen records that go to disk, and the limits of every field.
 
-This is the bottom of the import order. It must not import any other part of the project, and it must do no I/O and
-read no clock.
+This is near the bottom of the import order. It must import nothing of the project but `limits`, and it must do no I/O
+and read no clock.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 from enum import StrEnum
 
 import msgspec
+
+from claimdagd import limits
 
 
 class Kind(StrEnum):
@@ -62,15 +64,13 @@ class When(StrEnum):
     AFTER_ANY = "after_any"
 
 
-GROUPS = frozenset({Kind.GOAL, Kind.MOLECULE})
-TERMINAL = frozenset({Status.DONE, Status.FAILED, Status.CANCELLED})
+GROUPS = frozenset(map(Kind, limits.GROUPS))
+TERMINAL = frozenset(map(Status, limits.TERMINAL))
 #: A node that somebody holds under a lease.
-LIVE = frozenset({Status.CLAIMED, Status.RUNNING})
+LIVE = frozenset(map(Status, limits.LIVE))
 #: A node on which work has begun, or that ended by work rather than by a cancellation.
 STARTED = frozenset({Status.CLAIMED, Status.RUNNING, Status.COMPLETING, Status.DONE, Status.FAILED})
 
-SUMMARY_MAX_BYTES = 4096
-ERROR_MAX_BYTES = 1024
 PRIORITY_MIN, PRIORITY_MAX = -100, 100
 UNITS_MAX = 1_000_000_000
 COST_MAX = 1e12

@@ -28,10 +28,6 @@ from claimdagd.model import (
     When,
 )
 
-PROTOCOL = 1
-#: The longest request line, in bytes, without its newline.
-LINE_MAX_BYTES = 4 * 1024 * 1024
-
 Name: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN, description="a name (1 to 64 of A-Za-z0-9._@:/-)")]
 Gen: TypeAlias = Annotated[int, Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=LEASE_MAX_S)]

@@ -13,6 +13,7 @@ from claimdag_client._transport.connection import Unreachable
 from claimdag_client.errors import refusal
 from claimdag_client.events import Lines, decode_message
 from claimdagd import wire
+from claimdagd.limits import PROTOCOL
 
 #: A daemon that is there gets this long to say hello.
 HELLO_S = 10.0
@@ -55,7 +56,7 @@ async def dial(path: str, name: str) -> Dialled:
 
 
 async def _say_hello(stream: anyio.abc.ByteStream, path: str, name: str) -> Dialled:
-    await stream.send(connection.encode({"op": "hello", "client": name, "protocol": connection.PROTOCOL, "rid": 0}))
+    await stream.send(connection.encode({"op": "hello", "client": name, "protocol": PROTOCOL, "rid": 0}))
     lines = Lines()
     got: list[bytes] = []
     while not got:
@@ -70,6 +71,6 @@ async def _say_hello(stream: anyio.abc.ByteStream, path: str, name: str) -> Dial
             raise connection.mismatch_of(theirs, error.details.get("version"))
         raise error
     hello = msgspec.json.decode(message.ok, type=wire.HelloOk)
-    if hello.protocol != connection.PROTOCOL:
+    if hello.protocol != PROTOCOL:
         raise connection.mismatch_of(hello.protocol, hello.version)
     return Dialled(stream, hello, lines, got[1:])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-#: What the daemon takes, in bytes (claimdagd.model.ERROR_MAX_BYTES, which is not imported for one number).
-ERROR_MAX_BYTES = 1024
+from claimdagd.limits import ERROR_MAX_BYTES
 
 
 def error_text(error: BaseException | str) -> str:

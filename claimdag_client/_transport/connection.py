@@ -14,22 +14,18 @@ import sys
 import time
 from collections.abc import Mapping
 
+from claimdagd import paths
+from claimdagd.limits import EXIT_ALREADY_RUNNING, LINE_MAX_BYTES, PROTOCOL
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-PROTOCOL = 1
-#: The longest request line, in bytes, without its newline.
-LINE_MAX_BYTES = 4 * 1024 * 1024
-#: What `sun_path` holds on Linux, without its final NUL.
-SOCKET_PATH_MAX_BYTES = 107
 #: How long a daemon started from here stays while it is idle and empty.
 IDLE_EXIT_S = 60
 #: A daemon that is alive (it may be recovering a large graph) gets this long to listen and to say hello.
 START_TIMEOUT_S = 60.0
-#: The exit status of a daemon that found another one alive in its directory (EX_TEMPFAIL).
-EXIT_ALREADY_RUNNING = 75
 LOG_MAX_BYTES = 1024 * 1024
 _POLL_S = 0.01
 
@@ -71,31 +67,18 @@ class Refused(ClaimdagError):
 
 def directory_of(directory: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
     """The absolute path of the daemon's directory: the same choice that the daemon makes when it is not told."""
-    if directory or (directory := environ.get("CLAIMDAG_DIR")):
-        return os.path.abspath(directory)
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
-    if runtime.startswith("/") and os.path.isdir(runtime):
-        return os.path.join(runtime, "claimdag")
-    state = environ.get("XDG_STATE_HOME", "")
-    if state.startswith("/"):
-        return os.path.join(state, "claimdag")
-    home = environ.get("HOME") or os.path.expanduser("~")
-    if home.startswith("/") and os.path.isdir(home):
-        return os.path.join(home, ".local", "state", "claimdag")
-    return f"/tmp/claimdag-{os.getuid()}"
+    return paths.choose_directory(directory, environ, os.getuid())
 
 
 def socket_of(
     socket_path: str | None = None, directory: str | None = None, environ: Mapping[str, str] = os.environ
 ) -> str:
     """The absolute path of the socket: `socket_path`, else CLAIMDAG_SOCKET, else `sock` in the directory."""
-    socket_path = socket_path or environ.get("CLAIMDAG_SOCKET")
-    path = os.path.abspath(socket_path) if socket_path else os.path.join(directory_of(directory, environ), "sock")
-    if len(os.fsencode(path)) > SOCKET_PATH_MAX_BYTES:
-        raise Unreachable(
-            f"the socket's path is longer than the {SOCKET_PATH_MAX_BYTES} bytes that the system allows: {path}",
-            remedy="name a shorter one with --socket or --dir",
-        )
+    path = paths.choose_socket(socket_path, environ, directory_of(directory, environ))
+    try:
+        paths.check_socket_path(path)
+    except paths.UnsafePathError as exc:
+        raise Unreachable(f"{path}: {exc.reason}", remedy=exc.remedy) from None
     return path
 
 
@@ -414,15 +397,14 @@ class _Starter:
     def _open_log(self) -> int:
         directory = self.directory
         try:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
+            paths.make_directory(directory)
             status = os.stat(directory)
             if status.st_uid != os.geteuid() or status.st_mode & 0o022:
                 raise Unreachable(
                     f"{directory} belongs to somebody else or can be written by others",
                     remedy="name a directory of your own with --dir, or chmod 0700 it",
                 )
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            log = os.open(os.path.join(directory, "daemon.log"), flags, 0o600)
+            log = paths.open_private(os.path.join(directory, "daemon.log"), os.O_WRONLY | os.O_APPEND)
         except OSError as exc:
             raise Unreachable(
                 f"no daemon can be started in {directory}: {exc.strerror}", remedy="name another with --dir"

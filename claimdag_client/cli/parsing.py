@@ -9,6 +9,7 @@ import argparse
 
 from claimdag_client.cli.render.text import size_of_terminal
 from claimdag_client.cli.session import Session, UsageError
+from claimdagd.limits import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     Container = argparse._ActionsContainer  # a parser, or a group of options in one
-
-ROLES = ("unset", "explore", "architect", "implementor", "verifier", "orchestrator", "general")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 
-from claimdag_client.cli.render.node import GROUPS, LIVE, TERMINAL
 from claimdag_client.cli.render.text import cut, size_of_terminal
+from claimdagd.limits import GROUPS, LIVE, TERMINAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from claimdag_client.importers.interface import HOLD, ON_FAILURE, Draft, Fault, Item
 from claimdag_client.wait_graph import Moments, closing_cycles
+from claimdagd.limits import SUMMARY_MAX_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from claimdag_client.importers.interface import Dependency
 
-SUMMARY_MAX_BYTES = 4096
 #: Reasons of a held row take no more of its summary than this.
 _REASONS_MAX_BYTES = 512
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
-KEPT: Final = 4096
+from claimdagd.limits import ONCE_TOKENS_MAX
 
 
 class OnceTokens:
@@ -37,7 +36,7 @@ class OnceTokens:
     def trim(self) -> None:
         """Let the oldest go. Only when what came after it is on disk: a refused request must not cost a token."""
         replies = self._replies
-        while len(replies) > KEPT:
+        while len(replies) > ONCE_TOKENS_MAX:
             del replies[next(iter(replies))]
 
     def items(self) -> Iterable[tuple[str, bytes]]:

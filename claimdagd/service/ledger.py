@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-ENTRIES_MAX: Final = 16_384
+from claimdagd.limits import LEDGER_ENTRIES_MAX
+
 BYTES_MAX: Final = 32 * 1024 * 1024
 
 
@@ -31,11 +32,11 @@ class Ledger:
         self._lines.append(line)
         self._bytes += len(line)
         self.last += 1
-        if len(self._lines) > ENTRIES_MAX or self._bytes > BYTES_MAX:
+        if len(self._lines) > LEDGER_ENTRIES_MAX or self._bytes > BYTES_MAX:
             self._trim()
 
     def _trim(self) -> None:
-        while len(self._lines) > ENTRIES_MAX or (self._bytes > BYTES_MAX and len(self._lines) > 1):
+        while len(self._lines) > LEDGER_ENTRIES_MAX or (self._bytes > BYTES_MAX and len(self._lines) > 1):
             self._bytes -= len(self._lines.popleft())
 
     def since(self, seq: int) -> Iterator[bytes]:

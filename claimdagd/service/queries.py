@@ -13,8 +13,7 @@ from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.queries.explain import why
 from claimdagd.core.queries.views import encode_view, listed, resources
 from claimdagd.core.refusal import Refusal
-from claimdagd.model import ERROR_MAX_BYTES, SUMMARY_MAX_BYTES
-from claimdagd.service.idempotency import KEPT
+from claimdagd.limits import ERROR_MAX_BYTES, LINE_MAX_BYTES, ONCE_TOKENS_MAX, PROTOCOL, SUMMARY_MAX_BYTES
 from claimdagd.wire import Code
 
 if TYPE_CHECKING:
@@ -29,30 +28,30 @@ def nodes_of(views: Iterable[bytes]) -> bytes:
 
 
 def _hello(service: Service, r: wire.Hello) -> bytes:
-    if r.protocol is not None and r.protocol != wire.PROTOCOL:
-        older = "the client" if r.protocol < wire.PROTOCOL else "the daemon"
+    if r.protocol is not None and r.protocol != PROTOCOL:
+        older = "the client" if r.protocol < PROTOCOL else "the daemon"
         raise Refusal(
             Code.BAD_REQUEST,
-            f"hello: protocol mismatch: claimdagd {__version__} speaks protocol {wire.PROTOCOL}, "
+            f"hello: protocol mismatch: claimdagd {__version__} speaks protocol {PROTOCOL}, "
             f"{r.client or 'the client'} speaks {r.protocol}; upgrade {older}, or restart the daemon "
             "from the same installation as the client (claimdag shutdown)",
-            protocol=wire.PROTOCOL,
+            protocol=PROTOCOL,
             version=__version__,
         )
     graph, config = service.graph, service.config
     ok = wire.HelloOk(
         version=__version__,
-        protocol=wire.PROTOCOL,
+        protocol=PROTOCOL,
         graph=graph.tag,
         pid=config.pid,
         limits=wire.Limits(
             max_nodes=graph.max_nodes,
-            line_bytes=wire.LINE_MAX_BYTES,
+            line_bytes=LINE_MAX_BYTES,
             lease=graph.default_lease_s,
             grace=config.grace_s,
             summary_bytes=SUMMARY_MAX_BYTES,
             error_bytes=ERROR_MAX_BYTES,
-            once_tokens=KEPT,
+            once_tokens=ONCE_TOKENS_MAX,
         ),
     )
     return _encode(ok)

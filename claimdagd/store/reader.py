@@ -11,6 +11,7 @@ from zlib import crc32
 
 import msgspec
 
+from claimdagd.limits import LEDGER_ENTRIES_MAX, ONCE_TOKENS_MAX
 from claimdagd.model import Node, Status, is_id
 from claimdagd.store.entry import NULL, JournalHeader, Record, decode_entry, decode_journal_header, decode_number
 from claimdagd.store.errors import Damaged
@@ -26,10 +27,6 @@ from claimdagd.store.snapshot import (
     decode_remembered,
 )
 
-#: How many tokens are remembered.
-ONCE_MAX = 4096
-#: How many journal lines are kept for readers of the log, at most.
-LEDGER_MAX = 16_384
 UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
 
 
@@ -178,7 +175,7 @@ def replay(files: Files, path: str, state: Recovered | None) -> Recovered:
 def _journal_lines(reader: LineReader, state: Recovered | None) -> tuple[Recovered, Layout, list[bytes]]:
     path = reader.path
     layout: Layout | None = None
-    ledger: deque[bytes] = deque(maxlen=LEDGER_MAX)
+    ledger: deque[bytes] = deque(maxlen=LEDGER_ENTRIES_MAX)
     offset = number = expected = snapshot_seq = 0
     for lines in reader.batches():
         for line in lines:
@@ -267,12 +264,12 @@ def with_status(node: Node, status: Status) -> Node:
 
 
 def remember(once: dict[str, bytes], token: str, reply: bytes) -> None:
-    """Keep the reply, of the last ONCE_MAX tokens."""
+    """Keep the reply, of the last ONCE_TOKENS_MAX tokens."""
     if reply == NULL:
         return
     once.pop(token, None)
     once[token] = reply
-    while len(once) > ONCE_MAX:
+    while len(once) > ONCE_TOKENS_MAX:
         del once[next(iter(once))]
 
 

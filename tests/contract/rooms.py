@@ -34,7 +34,7 @@ ROOMS: dict[str, Room] = {
     "claimdagd": Room("the version, and nothing else"),
     "claimdagd.limits": Room("constants that both packages share"),
     "claimdagd.descriptors": Room("standard streams held open; standard library only"),
-    "claimdagd.paths": Room("the choice of directory and socket", ("claimdagd.limits",)),
+    "claimdagd.paths": Room("the choice of directory and socket", ("claimdagd.descriptors", "claimdagd.limits")),
     "claimdagd.model": Room("the node, its enums and its bounds", ("claimdagd.limits",)),
     "claimdagd.wire": Room("requests, replies and error codes as types", ("claimdagd.limits", "claimdagd.model")),
     "claimdagd.waitgraph": Room("the rule of the wait graph, once", ("claimdagd.model",)),

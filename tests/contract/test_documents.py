@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claimdagd import __version__, wire
+from claimdagd import __version__, limits
 from claimdagd.store import framing as lines
 from tests.contract.markdown import ROOT
 
@@ -35,5 +35,5 @@ def test_changelog_begins_with_this_version_its_protocol_and_its_format() -> Non
     """A raised number without a line in the changelog is found here."""
     text = (ROOT / "CHANGELOG.md").read_text()
     assert re.findall(r"^## \[?([\d.]+)", text, re.MULTILINE)[0] == __version__
-    assert re.findall(r"^- \*\*Protocol:\*\* (\d+)", text, re.MULTILINE)[0] == str(wire.PROTOCOL)
+    assert re.findall(r"^- \*\*Protocol:\*\* (\d+)", text, re.MULTILINE)[0] == str(limits.PROTOCOL)
     assert re.findall(r"^- \*\*Journal format:\*\* writes (\d+)", text, re.MULTILINE)[0] == str(lines.FORMAT)

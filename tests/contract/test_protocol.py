@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from claimdagd import model, wire
+from claimdagd import limits, model, wire
 from claimdagd.server.loop import connection
-from claimdagd.service import idempotency as once
 from claimdagd.service import ledger
 from tests.contract.markdown import Block, Section, Table, code_words, read
 from tests.contract.wire_examples import World, agrees, loosely, replay
@@ -211,13 +210,13 @@ def test_limits_are_those_of_the_code() -> None:
     (table,) = (table for _, table in _tables("limits"))
     told = [[_number(n) for n in re.findall(r"\d[\d,]*", row[1])] for row in table.rows]
     assert told == [
-        [wire.LINE_MAX_BYTES],
-        [model.SUMMARY_MAX_BYTES],
-        [model.ERROR_MAX_BYTES],
+        [limits.LINE_MAX_BYTES],
+        [limits.SUMMARY_MAX_BYTES],
+        [limits.ERROR_MAX_BYTES],
         [64],
         [128],
-        [once.KEPT],
-        [ledger.ENTRIES_MAX, ledger.BYTES_MAX],
+        [limits.ONCE_TOKENS_MAX],
+        [limits.LEDGER_ENTRIES_MAX, ledger.BYTES_MAX],
         [model.LEASE_MAX_S],
         [4096],
         [connection.UNREAD_MAX_BYTES, connection.STALL_S],

@@ -14,12 +14,13 @@ from typing import Any
 
 from claimdagd.core import invariants
 from claimdagd.core.graph import Graph
+from claimdagd.limits import LINE_MAX_BYTES
 from claimdagd.server.loop.framer import Framer, TooLong
 from claimdagd.service import Config, Service
 from claimdagd.store.errors import Damaged
 from claimdagd.store.recovery import Recovered, recover
 from claimdagd.store.store import Store
-from claimdagd.wire import LINE_MAX_BYTES, Code
+from claimdagd.wire import Code
 from tests.simulation.fault_disk import Disk
 from tests.simulation.world import SimClock
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from claimdagd.model import ERROR_MAX_BYTES, SUMMARY_MAX_BYTES
-from claimdagd.wire import LINE_MAX_BYTES
+from claimdagd.limits import ERROR_MAX_BYTES, LINE_MAX_BYTES, SUMMARY_MAX_BYTES
 from tests.fuzz import hostile
 from tests.fuzz.targets import Protocol
 

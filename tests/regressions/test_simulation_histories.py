@@ -11,8 +11,8 @@ import pytest
 
 from claimdagd.core import invariants
 from claimdagd.core.graph import Graph
+from claimdagd.limits import ONCE_TOKENS_MAX
 from claimdagd.service import Config, Service
-from claimdagd.service.idempotency import KEPT
 from claimdagd.store.errors import StorageError
 from claimdagd.store.recovery import recover
 from claimdagd.store.store import Store
@@ -139,7 +139,7 @@ def test_refused_write_uses_up_no_token() -> None:
     peer = daemon.peer()
     peer.ask(*(upsert(once=f"t{n}") for n in range(3)))
     daemon.fill()
-    for n in range(KEPT + 10):
+    for n in range(ONCE_TOKENS_MAX + 10):
         peer.ask(upsert(once=f"no{n}"))
     daemon.heal()
     (answer,) = peer.ask(upsert(once="t0"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from claimdag_client.cli.parsing import (
-    ROLES,
     Parser,
     add_actor,
     add_json,
@@ -16,6 +15,7 @@ from claimdag_client.cli.parsing import (
 )
 from claimdag_client.cli.render.text import clean
 from claimdag_client.cli.session import DONE, Command, Failed, Session, UsageError
+from claimdagd.limits import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from claimdag_client.cli.commands.resources import resource_lines
 from claimdag_client.cli.parsing import Parser, add_json
 from claimdag_client.cli.refusals import deadlock_text
-from claimdag_client.cli.render.node import GROUPS, LIVE, sign, waits_for
+from claimdag_client.cli.render.node import sign, waits_for
 from claimdag_client.cli.render.text import clean, cut, duration, pad, size_of_terminal, some
 from claimdag_client.cli.session import DONE, Command, Session
+from claimdagd.limits import GROUPS, LIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ among what is unfinished.
 
 from __future__ import annotations
 
-from claimdag_client.cli.render.node import GROUPS, TERMINAL
 from claimdag_client.wait_graph import Moments
+from claimdagd.limits import GROUPS, TERMINAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

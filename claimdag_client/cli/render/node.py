@@ -34,9 +34,6 @@ SIGNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "failed": ("✗", "x", ("red",)),
     "cancelled": ("∅", "-", ("dim",)),
 }
-GROUPS = ("goal", "molecule")
-TERMINAL = ("done", "failed", "cancelled")
-LIVE = ("claimed", "running")
 
 
 def sign(status: str, paint: Paint) -> str:

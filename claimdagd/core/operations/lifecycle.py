@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from claimdagd.core.graph import OPEN, Graph, replace
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import ON_ANY, ON_OUTCOME, Vertex
-from claimdagd.model import ERROR_MAX_BYTES, TERMINAL, Outcome, Status
+from claimdagd.limits import ERROR_MAX_BYTES
+from claimdagd.model import TERMINAL, Outcome, Status
 from claimdagd.wire import Code
 
 if TYPE_CHECKING:

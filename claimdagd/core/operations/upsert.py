@@ -26,18 +26,8 @@ from claimdagd.core.waitgraph import (
     edges_of_place,
     edges_onto,
 )
-from claimdagd.model import (
-    GROUPS,
-    SUMMARY_MAX_BYTES,
-    TERMINAL,
-    Dep,
-    Kind,
-    Node,
-    Outcome,
-    Role,
-    Status,
-    is_id,
-)
+from claimdagd.limits import SUMMARY_MAX_BYTES
+from claimdagd.model import GROUPS, TERMINAL, Dep, Kind, Node, Outcome, Role, Status, is_id
 from claimdagd.wire import Code, Link, NodeFields, SetCapacity, Unlink, Upsert
 
 if TYPE_CHECKING:

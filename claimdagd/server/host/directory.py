@@ -1,8 +1,8 @@
-"""Which directory the state lives in, and whether it can be trusted with it.
+"""Whether the state directory can be trusted with the state.
 
-The directory is what keeps other users out, so every check fails closed: `Unsafe` names the path, what is wrong and
-what to do. This module must not open the state files, and it never follows a symlink that stands where the directory
-should.
+The directory is what keeps other users out, so every check fails closed: `UnsafePathError` names the path, what is
+wrong and what to do. This module must not open the state files, and it never follows a symbolic link that stands where
+the directory should be.
 """
 
 from __future__ import annotations
@@ -10,77 +10,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
-from typing import Final
 
 from claimdagd.descriptors import above_standard_streams
-
-#: sun_path is 108 bytes with its closing zero.
-SOCKET_PATH_MAX_BYTES: Final = 107
-DIRECTORY_MODE: Final = 0o700
-
-
-class Unsafe(Exception):
-    """A directory, lock or socket path that may not be used: `path`, `reason` and, where there is one, `remedy`."""
-
-    def __init__(self, path: str, reason: str, remedy: str = "") -> None:
-        super().__init__(f"{path}: {reason}" + (f"; {remedy}" if remedy else ""))
-        self.path = path
-        self.reason = reason
-        self.remedy = remedy
-
-
-def choose_directory(explicit: str | None, environ: Mapping[str, str], uid: int) -> str:
-    """Name the state directory: `explicit`, else CLAIMDAG_DIR, else the first base that exists for this user.
-
-    XDG variables that are not absolute are ignored, as their specification says. XDG_RUNTIME_DIR and the home
-    directory count only while they exist; XDG_STATE_HOME is made when it is missing. `claimdag_client` makes the same
-    choice for itself (it must stay light): a test holds the two together.
-    """
-    if named := explicit or environ.get("CLAIMDAG_DIR"):
-        return os.path.abspath(named)
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
-    if runtime.startswith("/") and os.path.isdir(runtime):
-        return os.path.join(runtime, "claimdag")
-    state = environ.get("XDG_STATE_HOME", "")
-    if state.startswith("/"):
-        return os.path.join(state, "claimdag")
-    home = environ.get("HOME") or os.path.expanduser("~")
-    if home.startswith("/") and os.path.isdir(home):
-        return os.path.join(home, ".local", "state", "claimdag")
-    return f"/tmp/claimdag-{uid}"
-
-
-def choose_socket(explicit: str | None, environ: Mapping[str, str], directory: str) -> str:
-    """Name the socket: `explicit`, else CLAIMDAG_SOCKET, else `sock` in the directory."""
-    named = explicit or environ.get("CLAIMDAG_SOCKET")
-    return os.path.abspath(named) if named else os.path.join(directory, "sock")
-
-
-def check_socket_path(path: str) -> None:
-    """Refuse by name a path that does not fit a Unix socket's address."""
-    size = len(os.fsencode(path))
-    if size > SOCKET_PATH_MAX_BYTES:
-        raise Unsafe(
-            path,
-            f"the socket's path is {size} bytes long and {SOCKET_PATH_MAX_BYTES} is the most a Unix socket can have",
-            "name a shorter one with --socket or CLAIMDAG_SOCKET",
-        )
+from claimdagd.paths import DIRECTORY_MODE, UnsafePathError, make_directory
 
 
 def open_directory(path: str, uid: int) -> int:
     """Make the directory if it is missing, check it, and return a descriptor of the very one that was checked."""
-    parent = os.path.dirname(os.path.abspath(path))
     try:
-        os.makedirs(parent, DIRECTORY_MODE, exist_ok=True)
-        try:
-            os.mkdir(path, DIRECTORY_MODE)
-        except FileExistsError:
-            pass
+        make_directory(path)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = above_standard_streams(os.open(path, flags))
     except OSError as exc:
-        raise Unsafe(path, _why_not_opened(path, exc)) from exc
+        raise UnsafePathError(path, *_why_not_opened(path, exc, uid)) from exc
     try:
         _check(path, descriptor, uid)
         check_ancestors(path)
@@ -96,7 +38,8 @@ def check_ancestors(path: str) -> None:
     while True:
         mode = os.stat(above).st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise Unsafe(path, f"{above} may be written by everyone and is not sticky", f"run: chmod o-w {above}")
+            reason = f"{above} may be written by everyone and is not sticky"
+            raise UnsafePathError(path, reason, f"run: chmod o-w {above}")
         if above == os.path.dirname(above):
             return
         above = os.path.dirname(above)
@@ -105,20 +48,38 @@ def check_ancestors(path: str) -> None:
 def _check(path: str, descriptor: int, uid: int) -> None:
     found = os.fstat(descriptor)
     if found.st_uid != uid:
-        raise Unsafe(path, f"it belongs to user {found.st_uid} and not to {uid}", "name another with --dir")
+        raise UnsafePathError(path, f"it belongs to user {found.st_uid} and not to {uid}", "name another with --dir")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         # A sticky one is everybody's, such as /tmp: whoever took our word for it would take it from them.
         shared = found.st_mode & stat.S_ISVTX
         remedy = f"name one of your own with --dir, such as {path}/claimdag" if shared else f"run: chmod 700 {path}"
-        raise Unsafe(path, f"others may write it (mode {stat.S_IMODE(found.st_mode):04o})", remedy)
+        raise UnsafePathError(path, f"others may write it (mode {stat.S_IMODE(found.st_mode):04o})", remedy)
     if stat.S_IMODE(found.st_mode) != DIRECTORY_MODE:
         # Ours and never written by others: what it holds can be trusted, and from now on nobody else may look.
         os.fchmod(descriptor, DIRECTORY_MODE)
 
 
-def _why_not_opened(path: str, exc: OSError) -> str:
+def _why_not_opened(path: str, exc: OSError, uid: int) -> tuple[str, str]:
+    """Return the reason and the remedy, as far as there is one."""
     if os.path.islink(path):
-        return "it is a symbolic link, which is never followed here"
-    if exc.errno == errno.ENOTDIR:
-        return "it is not a directory"
-    return exc.strerror or str(exc)
+        return "it is a symbolic link, which is never followed here", "name another with --dir"
+    if exc.errno in (errno.ENOTDIR, errno.EEXIST):
+        return "it is not a directory", "name another with --dir"
+    reason = exc.strerror or str(exc)
+    if exc.errno == errno.EACCES:
+        closed = _closed_to_its_owner(path, uid)
+        return (f"{closed} is closed to its own owner", f"run: chmod u+rwx {closed}") if closed else (reason, "")
+    return reason, ""
+
+
+def _closed_to_its_owner(path: str, uid: int) -> str | None:
+    """Return the topmost directory on `path` that its owner, who is `uid`, may not use."""
+    above = os.path.dirname(path)
+    if above != path and (found := _closed_to_its_owner(above, uid)):
+        return found
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    owned = stat.S_ISDIR(status.st_mode) and status.st_uid == uid
+    return path if owned and status.st_mode & stat.S_IRWXU != stat.S_IRWXU else None

@@ -12,7 +12,8 @@ import stat
 from collections.abc import MutableMapping
 
 from claimdagd.descriptors import above_standard_streams
-from claimdagd.server.host.directory import Unsafe, check_ancestors, check_socket_path
+from claimdagd.paths import UnsafePathError, check_socket_path
+from claimdagd.server.host.directory import check_ancestors
 from claimdagd.server.host.lock import same_file
 
 BACKLOG = 1024
@@ -46,7 +47,8 @@ class Listener:
 def bind(path: str, uid: int) -> Listener:
     """Bind and listen at `path`, replacing a stale socket of ours; the caller holds the lock that makes it stale.
 
-    The socket is 0600 from the first instant: it is made so by the umask, not changed afterwards. Raises `Unsafe`.
+    The socket is 0600 from the first instant: it is made so by the umask, not changed afterwards. Raises
+    `UnsafePathError`.
     """
     check_socket_path(path)
     check_ancestors(path)
@@ -59,7 +61,7 @@ def bind(path: str, uid: int) -> Listener:
         sock.listen(BACKLOG)
     except OSError as exc:
         sock.close()
-        raise Unsafe(path, f"the socket cannot be bound: {exc.strerror}") from exc
+        raise UnsafePathError(path, f"the socket cannot be bound: {exc.strerror}") from exc
     finally:
         os.umask(before)
     return Listener(sock, path, adopted=False)
@@ -73,23 +75,23 @@ def _new_socket() -> socket.socket:
 def adopt(environ: MutableMapping[str, str], pid: int) -> Listener | None:
     """Take the listening socket that systemd passed to this very process, or None if it passed none.
 
-    The variables are removed in any case, so that no child takes them for its own. Raises `Unsafe` for descriptors
-    that are not one listening Unix stream socket.
+    The variables are removed in any case, so that no child takes them for its own. Raises `UnsafePathError` for
+    descriptors that are not one listening Unix stream socket.
     """
     passed = {name: environ.pop(name, "") for name in LISTEN_VARIABLES}
     if passed["LISTEN_PID"] != str(pid) or not passed["LISTEN_FDS"].isdigit() or passed["LISTEN_FDS"] == "0":
         return None
     if passed["LISTEN_FDS"] != "1":
-        raise Unsafe("LISTEN_FDS", f"{passed['LISTEN_FDS']} sockets were passed, and this daemon serves one")
+        raise UnsafePathError("LISTEN_FDS", f"{passed['LISTEN_FDS']} sockets were passed, and this daemon serves one")
     try:
         sock = socket.socket(fileno=FIRST_PASSED)
     except OSError as exc:
-        raise Unsafe("LISTEN_FDS", f"descriptor {FIRST_PASSED} is not a socket: {exc.strerror}") from exc
+        raise UnsafePathError("LISTEN_FDS", f"descriptor {FIRST_PASSED} is not a socket: {exc.strerror}") from exc
     os.set_inheritable(FIRST_PASSED, False)
     listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     if sock.family != socket.AF_UNIX or sock.type != socket.SOCK_STREAM or not listening:
         sock.close()
-        raise Unsafe("LISTEN_FDS", "the passed socket is not a listening Unix stream socket")
+        raise UnsafePathError("LISTEN_FDS", "the passed socket is not a listening Unix stream socket")
     name = sock.getsockname()
     return Listener(sock, name if isinstance(name, str) else os.fsdecode(name), adopted=True)
 
@@ -100,9 +102,9 @@ def _clear(path: str, uid: int) -> None:
     except FileNotFoundError:
         return
     except OSError as exc:
-        raise Unsafe(path, f"the socket's place cannot be looked at: {exc.strerror}") from exc
+        raise UnsafePathError(path, f"the socket's place cannot be looked at: {exc.strerror}") from exc
     if not stat.S_ISSOCK(found.st_mode):
-        raise Unsafe(path, "something that is not a socket is in the socket's place", "move it away")
+        raise UnsafePathError(path, "something that is not a socket is in the socket's place", "move it away")
     if found.st_uid != uid:
-        raise Unsafe(path, f"a socket of user {found.st_uid} is in the socket's place")
+        raise UnsafePathError(path, f"a socket of user {found.st_uid} is in the socket's place")
     os.unlink(path)

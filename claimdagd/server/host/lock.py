@@ -10,11 +10,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 import time
 
-from claimdagd.descriptors import above_standard_streams
-from claimdagd.server.host.directory import Unsafe
+from claimdagd.paths import UnsafePathError, open_private
 
 #: How long a newcomer waits for a daemon that may just be leaving: longer than a drain takes.
 PATIENCE_S = 1.5
@@ -39,7 +37,7 @@ class Lock:
 
     @classmethod
     def take(cls, path: str, uid: int, *, patience_s: float = PATIENCE_S) -> Lock:
-        """Take the lock at `path`, making the file. Raises `Held` when a living process keeps it, or `Unsafe`."""
+        """Take the lock at `path`, making the file. Raises `Held` or `UnsafePathError`."""
         give_up_at = time.monotonic() + patience_s
         while True:
             descriptor = _open(path, uid)
@@ -49,7 +47,7 @@ class Lock:
                 pid = _pid_in(descriptor)
                 os.close(descriptor)
                 if exc.errno not in (errno.EAGAIN, errno.EACCES):
-                    raise Unsafe(path, f"it cannot be locked: {exc.strerror}") from exc
+                    raise UnsafePathError(path, f"it cannot be locked: {exc.strerror}") from exc
                 if time.monotonic() >= give_up_at:
                     raise Held(path, pid) from None
                 time.sleep(0.05)
@@ -90,16 +88,14 @@ def same_file(path: str, expected: os.stat_result) -> bool:
 
 def _open(path: str, uid: int) -> int:
     try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        descriptor = above_standard_streams(os.open(path, flags, 0o600))
+        descriptor = open_private(path, os.O_RDWR)
     except OSError as exc:
         reason = "it is a symbolic link, which is never followed here" if os.path.islink(path) else exc.strerror
-        raise Unsafe(path, f"the lock cannot be opened: {reason}") from exc
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != uid:
+        raise UnsafePathError(path, f"the lock cannot be opened: {reason}") from exc
+    owner = os.fstat(descriptor).st_uid
+    if owner != uid:
         os.close(descriptor)
-        what = "is not a plain file" if found.st_uid == uid else f"belongs to user {found.st_uid}"
-        raise Unsafe(path, f"the lock {what}")
+        raise UnsafePathError(path, f"the lock belongs to user {owner}")
     return descriptor
 
 

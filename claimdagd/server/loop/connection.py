@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from claimdagd.limits import LINE_MAX_BYTES
 from claimdagd.server.loop.framer import Framer, TooLong
-from claimdagd.wire import LINE_MAX_BYTES
 
 if TYPE_CHECKING:
     from claimdagd.server.loop.poller import Poller

@@ -20,8 +20,7 @@ from claimdag_client._transport.connection import (
     encode,
     socket_of,
 )
-from claimdagd import wire
-from claimdagd.server.host.directory import choose_directory, choose_socket
+from claimdagd.paths import choose_directory, choose_socket
 
 from .conftest import HELLO, FakeDaemon
 
@@ -55,15 +54,9 @@ def test_the_client_looks_where_the_daemon_listens(
     assert socket_of(None, named, os.environ) == choose_socket(None, os.environ, theirs)
 
 
-def test_the_limits_are_those_of_the_wire() -> None:
-    """The client's own copies of the protocol's numbers, kept for a light import, agree with it."""
-    assert wire.LINE_MAX_BYTES == LINE_MAX_BYTES
-    assert HELLO["protocol"] == wire.PROTOCOL
-
-
 def test_a_socket_path_that_is_too_long_is_refused_by_name(tmp_path: Path) -> None:
     """The system would cut it or refuse it without a word of why."""
-    with pytest.raises(Unreachable, match="107 bytes") as caught:
+    with pytest.raises(Unreachable, match="at most 107") as caught:
         connect(str(tmp_path / ("x" * 120)), start=False)
     assert "--socket" in caught.value.remedy
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from claimdagd.server.host.directory import Unsafe
+from claimdagd.server.host.directory import UnsafePathError
 from claimdagd.server.host.listener import adopt, bind
 
 UID = os.geteuid()
@@ -90,7 +90,7 @@ def test_anything_else_in_the_socket_s_place_is_refused_and_left_alone(short_dir
         case _:
             path.symlink_to(short_dir / "target")
     before = path.lstat()
-    with pytest.raises(Unsafe, match="not a socket"):
+    with pytest.raises(UnsafePathError, match="not a socket"):
         bind(str(path), UID)
     assert path.lstat() == before
     assert (short_dir / "target").exists()
@@ -103,7 +103,7 @@ def test_socket_of_another_user_is_refused(short_dir: Path) -> None:
     planted = socket.socket(socket.AF_UNIX)
     planted.bind(str(short_dir / "sock"))
     os.chown(short_dir / "sock", 65534, 65534)
-    with pytest.raises(Unsafe, match="user 65534"):
+    with pytest.raises(UnsafePathError, match="user 65534"):
         bind(str(short_dir / "sock"), UID)
     planted.close()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from claimdagd.server.host.directory import Unsafe
+from claimdagd.server.host.directory import UnsafePathError
 from claimdagd.server.host.lock import Held, Lock
 
 UID = os.geteuid()
@@ -75,7 +75,7 @@ def test_lock_that_was_replaced_is_noticed(short_dir: Path) -> None:
 def test_lock_is_never_taken_through_a_symbolic_link(short_dir: Path) -> None:
     """What the link names is neither made nor changed."""
     (short_dir / "lock").symlink_to(short_dir / "victim")
-    with pytest.raises(Unsafe, match="symbolic link"):
+    with pytest.raises(UnsafePathError, match="symbolic link"):
         Lock.take(str(short_dir / "lock"), UID)
     assert not (short_dir / "victim").exists()
 
@@ -83,7 +83,7 @@ def test_lock_is_never_taken_through_a_symbolic_link(short_dir: Path) -> None:
 def test_lock_that_is_not_a_plain_file_is_refused(short_dir: Path) -> None:
     """A named pipe does not make the daemon wait either."""
     os.mkfifo(short_dir / "lock")
-    with pytest.raises(Unsafe, match="not a plain file"):
+    with pytest.raises(UnsafePathError, match="not a regular file"):
         Lock.take(str(short_dir / "lock"), UID)
 
 
@@ -92,5 +92,5 @@ def test_lock_of_another_user_is_refused(short_dir: Path) -> None:
     """Who owns the file may hold its lock for good."""
     (short_dir / "lock").touch()
     os.chown(short_dir / "lock", 65534, 65534)
-    with pytest.raises(Unsafe, match="65534"):
+    with pytest.raises(UnsafePathError, match="65534"):
         Lock.take(str(short_dir / "lock"), UID)

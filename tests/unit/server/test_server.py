@@ -11,10 +11,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from claimdagd.limits import LINE_MAX_BYTES
 from claimdagd.server import server as server_module
 from claimdagd.server.loop import connection as connection_module
 from claimdagd.server.server import Options
-from claimdagd.wire import LINE_MAX_BYTES
 from tests.unit.server.peer import Peer, serving
 from tests.unit.server.stub import StubService
 

@@ -86,7 +86,7 @@ def test_recover_keeps_the_order_of_nodes_and_tokens() -> None:
 
 def test_recover_forgets_the_oldest_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of more tokens than are remembered, the last ones come back."""
-    monkeypatch.setattr(replay, "ONCE_MAX", 3)
+    monkeypatch.setattr(replay, "ONCE_TOKENS_MAX", 3)
     disk, history = written(40, 30)
     found = recover(disk, DIR, new_tag=unwanted_tag)
     assert list(found.once) == list(history.state.once)[-3:]
@@ -94,7 +94,7 @@ def test_recover_forgets_the_oldest_tokens(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_recover_ledger_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a long journal only the last lines are kept in memory for readers of the log."""
-    monkeypatch.setattr(replay, "LEDGER_MAX", 2)
+    monkeypatch.setattr(replay, "LEDGER_ENTRIES_MAX", 2)
     disk, history = written()
     assert recover(disk, DIR, new_tag=unwanted_tag).ledger == [history.lines[8][:-1], history.lines[9][:-1]]
 
