@@ -270,6 +270,7 @@ def _requests(chance: random.Random, ids: list[str]) -> Iterator[dict[str, Any]]
         )
 
 
+@pytest.mark.slow
 def test_no_op_gives_a_code_that_its_section_does_not_list(tmp_path: Path) -> None:
     """Some thousands of requests at random: whatever is refused is refused in a way that the document tells of."""
     given: dict[str, set[str]] = defaultdict(set)

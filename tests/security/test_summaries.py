@@ -12,6 +12,8 @@ import pytest
 
 from tests.system.daemon import Daemon, running
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 #: What a shell would act on, in every way in which it could be handed on.
 SHELL = [
@@ -40,7 +42,6 @@ def claimdag(daemon: Daemon, *argv: str, cwd: Path) -> subprocess.CompletedProce
 CHILD = """
 import os, sys
 
-pytestmark = pytest.mark.slow
 with open("seen", "wb") as out:
     out.write(os.environb[b"CLAIMDAG_SUMMARY"])
 with open("argv", "w") as out:

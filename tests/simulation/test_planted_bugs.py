@@ -23,6 +23,7 @@ def test_each_planted_bug_applies_exactly_once() -> None:
     assert not misfits(), "\n".join(misfits())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED_BUGS, ids=[bug.name.replace(" ", "-") for bug in PLANTED_BUGS])
 def test_planted_bug_changes_the_code(bug: PlantedBug) -> None:
     """The file with the bug in it is Python, and another program than without."""

@@ -173,6 +173,7 @@ def test_import_of_closed_issues_alone_says_how_to_take_them(cli: Cli, tmp_path:
     assert "--all" in ran.err
 
 
+@pytest.mark.slow
 def test_a_slow_submission_shows_a_progress_line_on_a_terminal(daemon: FakeDaemon, plan_file: Path) -> None:
     """After a second, on a terminal alone, and taken away at the end."""
 

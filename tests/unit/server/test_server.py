@@ -285,6 +285,7 @@ async def test_alarm_rings_when_due_and_when_it_comes_nearer(short_dir: Path) ->
         assert (await peer.answer())["rid"] == "late"
 
 
+@pytest.mark.slow
 async def test_gap_in_the_loop_is_told_before_anything_else(short_dir: Path) -> None:
     """After the daemon was stopped the service hears of it before any deadline is looked at (law 4.8)."""
     async with serving(short_dir) as running:
@@ -369,6 +370,7 @@ async def test_thousand_connections_are_served(short_dir: Path) -> None:
         assert running.service.sessions == []
 
 
+@pytest.mark.slow
 async def test_idle_server_leaves_by_itself(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """But not while somebody is connected, nor while there is work (law 9.2)."""
     monkeypatch.setattr(server_module, "HEARTBEAT_S", 0.02)
@@ -407,6 +409,7 @@ async def test_shutdown_answers_what_was_asked_and_hangs_up(short_dir: Path) -> 
         assert not running.path.exists()
 
 
+@pytest.mark.slow
 async def test_shutdown_does_not_wait_for_a_peer_that_does_not_read(short_dir: Path) -> None:
     """The daemon is gone within a second all the same."""
     async with serving(short_dir) as running:
