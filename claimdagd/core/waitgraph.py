@@ -1,4 +1,4 @@
-"""The wait graph of DESIGN 3: which moment of which node waits on which, and whether an edge would close a cycle.
+"""The wait graph (law 3.6, 3.7): which moment of which node waits on which, and whether an edge would close a cycle.
 
 Each node has three moments: its start, its own result, its end. start(n) waits on end(d) of each dep d (on own(d) where
 d is an ancestor of n) and on the deps of every group above n; own(n) waits on start(n); end(n) waits on own(n) and on

@@ -1,4 +1,4 @@
-"""Tokens that make a retried request safe: the same token again gets the first reply (DESIGN 4)."""
+"""Tokens that make a retried request safe: the same token again gets the first reply (law 4.13)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from claimdagd import __version__, limits
 from claimdagd.store import framing as lines
 from tests.contract.markdown import ROOT
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def _anchors(path: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""The rules of DESIGN 3, 4 and 6 as they show from outside: in one change of a node, and in a state as a whole.
+"""Sections 3, 4 and 6 of the law as they show from outside: in one change of a node, and in a state as a whole.
 
 Written from the design and from records alone, so that the core cannot agree with itself. Must not look at an index.
 """

@@ -56,7 +56,7 @@ class Structure:
 
     @staticmethod
     def meets(target: Node, edge: int) -> bool:
-        """Whether `target` as it is meets an edge onto it (DESIGN 3: after_ok, after_any, own outcome)."""
+        """Whether `target` as it is meets an edge onto it (law 3.4)."""
         if edge & ON_OUTCOME:
             outcome = target.outcome
             if outcome is None:

@@ -1,6 +1,6 @@
 """How deep a node lies: the critical path below it and the priority that it inherits from what waits on it.
 
-Depth is the bottom level (Hu 1961; HEFT's upward rank without communication) over the wait graph of DESIGN 3: a node's
+Depth is the bottom level (Hu 1961; HEFT's upward rank without communication) over the wait graph (law 5.3): a node's
 own cost plus the largest sum of cost along any chain of unfinished work that waits on it. Effective priority is the
 highest among the node and all unfinished nodes any of whose moments waits on it.
 

@@ -298,7 +298,7 @@ class Lines:
         return best
 
     def pick(self, role: Role | None, slack: float, strict: bool) -> Vertex | None:
-        """The node that claim_next takes (DESIGN 5), or None where nothing that may be taken can run."""
+        """The node that claim_next takes (law 5.2, 5.4), or None where nothing that may be taken can run."""
         self.refresh()
         top = self._top
         if role is None:

@@ -1,4 +1,4 @@
-"""Resources as counting semaphores: what a claim takes, what it borrows, and how units come back (DESIGN 6).
+"""Resources as counting semaphores: what a claim takes, what it borrows, what returns (law 6.1, 6.2, 6.3, 6.4).
 
 A grant is on its holder's record; the pools here are an index of them. Must not change a record itself: it says what a
 claim would take (`plan`) and what stays where a claim is handed back (`handed_back`), and the verbs put that.

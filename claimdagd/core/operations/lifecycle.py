@@ -1,4 +1,4 @@
-"""How nodes end and come back: own results, roll-up, cascades, cancel, reopen, archive (DESIGN 3).
+"""How nodes end and come back: own results, roll-up, cascades, cancel, reopen, archive (law 3.9, 3.11, 3.15, 3.17).
 
 Everything here goes through the choke point; whether a request is allowed is checked by the verb functions at the end.
 """

@@ -1,4 +1,4 @@
-"""The cap on nodes: finished work gives way, archived first, oldest first, whole finished subtrees (DESIGN 7)."""
+"""The cap on nodes: finished work gives way, archived first, oldest first, whole finished subtrees (law 7.8)."""
 
 from __future__ import annotations
 

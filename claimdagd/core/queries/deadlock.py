@@ -1,4 +1,4 @@
-"""Deadlocks between subtrees: each holds what the other's work needs (DESIGN 6). Found and named, never silent.
+"""Deadlocks between subtrees: each holds what the other's work needs (law 6.8). Found and named, never silent.
 
 The rule is an optimistic fixpoint, as the banker's algorithm has it: assume that every live claim ends and that all
 work that can run is run and ends well; units held for a subtree come back when all of it has ended. Work that can then
