@@ -133,6 +133,8 @@ class SubmitNode(NodeFields, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Submit(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="submit", omit_defaults=True):
     nodes: tuple[SubmitNode, ...]
     returns: tuple[str, ...] | None = msgspec.field(name="return", default=None)
+    capacities: dict[Name, Capacity] | None = None
+    dry_run: bool = False
 
 
 class Get(Request, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="get", omit_defaults=True):

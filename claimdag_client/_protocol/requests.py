@@ -109,13 +109,27 @@ def upsert(
 
 
 def submit(
-    nodes: Iterable[Mapping[str, Any]], *, returns: Iterable[str] | None = None, actor: str | None = None
+    nodes: Iterable[Mapping[str, Any]],
+    *,
+    returns: Iterable[str] | None = None,
+    actor: str | None = None,
+    capacities: Mapping[str, int] | None = None,
+    dry_run: bool | None = None,
 ) -> Ask[tuple[str, ...]]:
     """Create many nodes or none: each a mapping of upsert's fields and `ref`, which parent and deps may name.
 
-    The new ids, of the refs in `returns` in their order, else of all. Refused with every fault at once.
+    Returns the new ids, of the refs in `returns` in their order, else of all. Refused with every fault at once.
+    `capacities` are set in the same step. With `dry_run` everything is checked and nothing is changed.
     """
-    ask = _ask("submit", wire.Ids, lambda ok: ok.ids, actor=actor, nodes=[_node_fields(node) for node in nodes])
+    ask = _ask(
+        "submit",
+        wire.Ids,
+        lambda ok: ok.ids,
+        actor=actor,
+        nodes=[_node_fields(node) for node in nodes],
+        capacities=None if capacities is None else dict(capacities),
+        dry_run=dry_run,
+    )
     if returns is not None:
         ask.fields["return"] = [*returns]
     return ask

@@ -63,6 +63,10 @@ def apply_request(
     try:
         result = _VERBS[type(r)](graph, r, conn)
         mutation = graph.finish()
+        if type(r) is Submit and r.dry_run:
+            graph.undo(mutation)
+            graph.begin(now, wall)
+            mutation = graph.finish()
     except BaseException:
         graph.rollback()
         raise

@@ -123,7 +123,7 @@ class Graph(Structure):
         for v, old, lease, derived in steps:
             if v is None:
                 assert isinstance(old, str)
-                capacity = {old: self.resources.capacity(old)}
+                capacity = {**(capacity or {}), old: self.resources.capacity(old)}
                 continue
             if lease is not None and lease.conn is not None:  # type: ignore[union-attr]
                 unseated = True
@@ -503,15 +503,16 @@ def _one_step_each(log: list[Step]) -> list[Step]:
 
     Such a step is derived where all of them were, and its lease is one that belongs to a connection, if any does.
     """
-    steps: dict[Vertex | None, Step] = {}
+    steps: dict[Vertex | Node | str | None, Step] = {}
     for step in log:
-        v, _, lease, derived = step
-        known = steps.get(v)
+        v, was, lease, derived = step
+        key = was if v is None else v
+        known = steps.get(key)
         if known is not None:
             _, old, before, all_derived = known
             belongs = before is not None and before.conn is not None  # type: ignore[union-attr]
             step = (v, old, before if belongs else lease, all_derived and derived)
-        steps[v] = step
+        steps[key] = step
     return list(steps.values())
 
 

@@ -22,6 +22,11 @@ def submit(graph: Graph, r: Submit) -> list[str]:
     Refused with every fault of the submission listed at once in `faults`: {index, ref, code, message}.
     """
     verb = "submit"
+    if r.dry_run and r.once is not None:
+        raise Refusal(Code.BAD_REQUEST, f"{verb}: dry_run takes no once, or the real submit would get this answer")
+    for resource, units in (r.capacities or {}).items():
+        if graph.resources.configured.get(resource) != units:
+            graph.configure(resource, units)
     faults: list[dict[str, Any]] = []
     by_ref: dict[str, int] = {}
 
