@@ -57,6 +57,10 @@ class Holding:
         """What `complete` answered, once it has: the node as it ended, and the ids that this made ready."""
         return self._ended if isinstance(self._ended, wire.Completed) else None
 
+    def keep(self, renewing: bool) -> None:
+        """Renew in the background, as from the start, or let the lease run out: its holder may be gone."""
+        self._held.resting = not renewing
+
     def check(self) -> None:
         """Raise ClaimLost if it is lost."""
         self._held.check()

@@ -59,6 +59,7 @@ class Held:
         "on_lost",
         "renew_at",
         "renewing",
+        "resting",
     )
 
     def __init__(self, id: str, gen: int, *, actor: str, lease: float | None, bound: bool) -> None:
@@ -71,6 +72,8 @@ class Held:
         self.renew_at = 0.0
         #: A renewal is on its way.
         self.renewing = False
+        #: It is renewed no longer until this is taken back: whoever works under it may be gone.
+        self.resting = False
         #: Its complete or release is on its way: the connection may drop now, the answer to that decides.
         self.ending = False
         self.lost: str | None = None
@@ -79,6 +82,11 @@ class Held:
     def extend(self, expires_in: float, now: float) -> None:
         self.expires_at = now + expires_in
         self.renew_at = now + expires_in * RENEW_AFTER
+
+    @property
+    def renewable(self) -> bool:
+        """A renewal may be sent now."""
+        return not (self.renewing or self.ending or self.resting)
 
     def check(self) -> None:
         """Raise ClaimLost if it is lost."""
@@ -254,13 +262,13 @@ class Conversation:
         """When to call `tick` next."""
         if not self.connected:
             return None
-        return min((h.renew_at for h in self.held.values() if not h.renewing and not h.ending), default=None)
+        return min((h.renew_at for h in self.held.values() if h.renewable), default=None)
 
     def tick(self, now: float) -> None:
         """Renew what is due."""
         if self.connected:
             for held in self.held.values():
-                if held.renew_at <= now and not held.renewing and not held.ending:
+                if held.renew_at <= now and held.renewable:
                     self._renew(held, now)
 
     # ------------------------------------------------------------------------------------------------- the inside
@@ -301,7 +309,7 @@ class Conversation:
         held = self.held.get((event.get("id", ""), event.get("gen", 0)))
         match event.get("op"):
             case "expiring" if held is not None:
-                if self.connected and not held.renewing and not held.ending:
+                if self.connected and held.renewable:
                     self._renew(held, now)
             case "lost" if held is not None:
                 self._lose(held, str(event.get("why") or "lost"))

@@ -38,6 +38,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         {
             "work": ("claimdag_client.worker.runner:main_work", "run a command for node after node"),
             "run": ("claimdag_client.worker.runner:main_run", "run a command for one node"),
+            "mcp": ("claimdag_client.mcp.main:main_mcp", "serve one agent over the Model Context Protocol"),
             "ready": ("claims", "what could be claimed, best first"),
             "next": ("claims", "claim the best node that can run (also: claim_next)"),
             "claim": ("claims", "claim one node; prints gen=N"),
