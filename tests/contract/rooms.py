@@ -137,6 +137,11 @@ ROOMS: dict[str, Room] = {
          "claimdagd.core.queries", "claimdagd.store", "claimdagd.waitgraph", "claimdagd.descriptors", "claimdagd.paths",
          *_TYPES),
     ),
+    "claimdag_client.mcp": Room(
+        "the graph as tools of the Model Context Protocol; needs the extra mcp",
+        ("claimdag_client", "claimdag_client.cli", "claimdag_client.errors", "claimdag_client._transport", "claimdagd",
+         *_TYPES, "claimdagd.paths"),
+    ),
     "claimdag_client.worker": Room(
         "run and work; the only room that forks",
         ("claimdag_client.cli", "claimdag_client._async", "claimdag_client._protocol", "claimdag_client._transport",
