@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from claimdagd.model import SUMMARY_MAX_BYTES
+from claimdagd.limits import SUMMARY_MAX_BYTES
 
 #: Hosts end a tool call after 60 s; a wait that is shorter than that by a margin is never cut off after its claim.
 WAIT_MAX_S = 45.0
