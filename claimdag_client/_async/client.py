@@ -73,7 +73,7 @@ async def connect(
 ) -> AsyncIterator[Client]:
     """Connect to the daemon; the client is good for as long as the `async with` lasts.
 
-    The socket is `socket`, else that of `directory`, else what the environment says (see docs/client.md). With
+    The socket is `socket`, else that of `directory`, else what the environment says (see docs/how-to/client.md). With
     `start`, a daemon is started where none listens. `patience_s` is how long to look for a daemon that went away
     before everything asked raises Unreachable; None: for good. `on_notice` is called with what the daemon tells
     unasked and what is no claim's business, such as a deadlock.

@@ -1,4 +1,4 @@
-"""Reads the project's own plan format, in JSON, YAML or TOML, into nodes for `submit`. docs/plan.md describes it.
+"""Read a plan (docs/reference/plan.md), in JSON, YAML or TOML, into nodes for `submit`.
 
 Finds what is wrong with the form of a plan, all of it at once; what is wrong with the graph (unknown refs, cycles,
 needs that can never be met) is the daemon's to say. It asks nothing of the daemon.

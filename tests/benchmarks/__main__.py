@@ -1,7 +1,7 @@
 """`python -m tests.benchmarks [NAME ...] [--quick | --full]`: run the benchmarks named, or all, and print their tables.
 
 Every table is of one run, its ratios between figures taken in turns; nothing here passes or fails. See
-docs/performance.md for what each shows and for how to install what it compares with.
+docs/explanation/performance.md for what each shows and for how to install what it compares with.
 """
 
 from __future__ import annotations

@@ -300,4 +300,4 @@ def run(scale: Scale, names: list[str] | None = None) -> None:
     )
     for peer in peers():
         if peer.missing:
-            print(f"left out: {peer.name}: {peer.missing}; see docs/performance.md for how to install it")
+            print(f"left out: {peer.name}: {peer.missing}; see docs/explanation/performance.md for how to install it")

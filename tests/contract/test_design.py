@@ -11,7 +11,7 @@ from tests.contract.wire_examples import World, agrees, replay
 
 CHOICES = {
     int(number): text
-    for section in read("docs/design.md")
+    for section in read("docs/explanation/design.md")
     if section.title == "Choices"
     for number, text in re.findall(r"^(\d+)\. (.*)", "\n".join(section.text), re.MULTILINE)
 }
@@ -69,6 +69,6 @@ def test_every_choice_is_numbered_in_order() -> None:
 
 def test_parts_that_the_drawing_names_are_there() -> None:
     """Every path of the project that the document speaks of."""
-    text = (ROOT / "docs/design.md").read_text()
+    text = (ROOT / "docs/explanation/design.md").read_text()
     for path in re.findall(r"claimdagd/[\w./]+", text):
         assert (ROOT / path).exists(), path

@@ -1,4 +1,4 @@
-"""docs/protocol.md against the code: every example replayed, every table compared. Must not know any answer itself."""
+"""docs/reference/protocol.md against the code: every example replayed, every table compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from claimdagd.service import ledger
 from tests.contract.markdown import Block, Section, Table, code_words, read
 from tests.contract.wire_examples import World, agrees, loosely, replay
 
-DOCUMENT = "docs/protocol.md"
+DOCUMENT = "docs/reference/protocol.md"
 SECTIONS = read(DOCUMENT)
 EXAMPLES = [(section.title, b) for section in SECTIONS for b in section.blocks if b.language == "wire"]
 OPS = {section.title: section for section in SECTIONS if section.title in wire.REQUEST_TYPES}

@@ -84,7 +84,7 @@ def test_first_minute_of_the_help_runs(home: Path) -> None:
     transcript.compare(ids.splitlines(), printed)
 
 
-@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)
 def test_verbs_that_a_document_names_exist(path: Path) -> None:
     """In a block or within a line: `claimdag VERB`."""
     text = path.read_text()

@@ -29,7 +29,7 @@ Claimdag = Callable[..., Ran]
 
 def example() -> str:
     """The plan in the document."""
-    return (ROOT / "docs" / "plan.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    return (ROOT / "docs" / "reference" / "plan.md").read_text().partition("```yaml\n")[2].partition("```")[0]
 
 
 @pytest.fixture

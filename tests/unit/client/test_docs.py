@@ -1,4 +1,4 @@
-"""docs/client.md: every block is run, against one real daemon, the Python ones on both event loops."""
+"""docs/how-to/client.md: every block is run, against one real daemon, the Python ones on both event loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from tests.system.daemon import Client, Daemon, running
 
-PAGE = Path(__file__).parents[3] / "docs" / "client.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "client.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 PYTHON = [text for language, text in BLOCKS if language == "python"]
 SHELL = [text for language, text in BLOCKS if language == "sh"]

@@ -11,7 +11,7 @@ import pytest
 
 from claimdag_client.importers import plan
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "plan.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "plan.md"
 
 
 def whole(name: str) -> str:

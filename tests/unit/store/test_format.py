@@ -139,8 +139,8 @@ def test_golden_format_1_is_what_is_written() -> None:
 
 
 def test_document_shows_the_golden_lines() -> None:
-    """Every line that docs/journal.md shows is one of the golden files, and verifies."""
-    text = (ROOT.parent / "docs" / "journal.md").read_text(encoding="utf-8")
+    """Every line that docs/reference/journal.md shows is one of the golden files, and verifies."""
+    text = (ROOT.parent / "docs" / "reference" / "journal.md").read_text(encoding="utf-8")
     shown = [line for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL) for line in block.split("\n") if line]
     golden = [line for name in NAMES for line in (GOLDEN / name).read_text(encoding="utf-8").split("\n") if line]
     assert len(shown) > 4
@@ -148,10 +148,10 @@ def test_document_shows_the_golden_lines() -> None:
 
 
 def test_document_commands_work_on_the_golden_files() -> None:
-    """Every command that docs/journal.md shows says something about the golden files."""
+    """Every command that docs/reference/journal.md shows says something about the golden files."""
     if shutil.which("jq") is None:
         pytest.skip("jq is not installed")
-    text = (ROOT.parent / "docs" / "journal.md").read_text(encoding="utf-8")
+    text = (ROOT.parent / "docs" / "reference" / "journal.md").read_text(encoding="utf-8")
     commands = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     assert len(commands) > 3
     for command in commands:

@@ -41,7 +41,7 @@ def test_encode_entry_takes_encoded_nodes_as_they_are() -> None:
 
 
 def test_encode_entry_ends_in_the_checksum_of_what_stands_before() -> None:
-    """The rule that docs/journal.md tells, computed by hand."""
+    """The rule that docs/reference/journal.md tells, computed by hand."""
     line = blank(7)
     head, seal = line.rsplit(b',"crc":"', 1)
     assert seal == b'%08x"}\n' % crc32(head)
