@@ -37,6 +37,7 @@ ROOMS: dict[str, Room] = {
     "claimdagd.paths": Room("the choice of directory and socket", ("claimdagd.descriptors", "claimdagd.limits")),
     "claimdagd.model": Room("the node, its enums and its bounds", ("claimdagd.limits",)),
     "claimdagd.wire": Room("requests, replies and error codes as types", ("claimdagd.limits", "claimdagd.model")),
+    "claimdagd.faults": Room("what is wrong with a value beside its type of the wire", ()),
     "claimdagd.waitgraph": Room("the rule of the wait graph, once", ("claimdagd.model",)),
     "claimdagd.core": Room("the package of the graph and its rules"),
     "claimdagd.core.state": Room("a vertex and its queue entries, plain data", ("claimdagd.limits", "claimdagd.model")),
@@ -79,7 +80,7 @@ ROOMS: dict[str, Room] = {
     ),
     "claimdagd.service": Room(
         "requests in, answers out: batches, leases, waiting, watchers; told the time",
-        ("claimdagd", "claimdagd.store", *_CORE, *_TYPES),
+        ("claimdagd", "claimdagd.store", "claimdagd.faults", *_CORE, *_TYPES),
     ),
     "claimdagd.app": Room(
         "puts graph, store and service together",
@@ -128,7 +129,7 @@ ROOMS: dict[str, Room] = {
     "claimdag_client.wait_graph": Room("the wait graph over views", ("claimdagd.waitgraph",)),
     "claimdag_client.importers": Room(
         "plans and trackers' exports to nodes; no daemon",
-        ("claimdag_client.wait_graph", "claimdagd.waitgraph", *_TYPES),
+        ("claimdag_client.wait_graph", "claimdagd.faults", "claimdagd.waitgraph", *_TYPES),
     ),
     "claimdag_client.cli": Room(
         "the command line; the only room that prints; never imports the async client",
