@@ -6,10 +6,11 @@ tries again.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
 
 import anyio
+import anyio.abc
 
 from claimdag_client import Client, connect
 from claimdag_client.errors import ClaimdagError, Unreachable
@@ -19,7 +20,10 @@ REACH_S = 20.0
 
 
 class DaemonLink:
-    """Where the client comes from. `get` waits until there is one, or raises what keeps it from being there."""
+    """Where the client comes from: an async context manager that looks for the daemon at once, in the background.
+
+    `get` waits until there is a client, or raises what keeps it from being there.
+    """
 
     def __init__(self, socket: str | None, directory: str | None, *, start: bool) -> None:
         self._socket = socket
@@ -29,6 +33,20 @@ class DaemonLink:
         self._trouble: ClaimdagError | None = None
         self._wanted = anyio.Event()
         self._tried = anyio.Event()
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        self._wanted.set()
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._tasks.start_soon(self._run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
+        return await self._tasks.__aexit__(kind, exc, trace)
 
     async def get(self) -> Client:
         """The connected client. Raises Unreachable, or Mismatch for a daemon of another protocol."""
@@ -46,7 +64,7 @@ class DaemonLink:
         """The client, if there is one by now."""
         return self._client
 
-    async def run(self) -> None:
+    async def _run(self) -> None:
         """Connect whenever that is wanted, until cancelled."""
         while True:
             await self._wanted.wait()
@@ -64,16 +82,3 @@ class DaemonLink:
                 self._client = None
             self._wanted = anyio.Event()
             self._tried.set()
-
-
-@asynccontextmanager
-async def daemon_link(socket: str | None, directory: str | None, *, start: bool) -> AsyncIterator[DaemonLink]:
-    """A link that looks for its daemon at once, in the background."""
-    link = DaemonLink(socket, directory, start=start)
-    link._wanted.set()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(link.run)
-        try:
-            yield link
-        finally:
-            tasks.cancel_scope.cancel()

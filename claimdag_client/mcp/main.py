@@ -31,18 +31,24 @@ def main_mcp(argv: Sequence[str], place: Place) -> int:
     try:
         import anyio
 
+        from claimdag_client.mcp.link import DaemonLink
         from claimdag_client.mcp.server import serve
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] not in ("mcp", "mcp_types", "pydantic"):
             raise
         print(MISSING, file=sys.stderr)
         return UNAVAILABLE
+    place.socket_path = getattr(args, "socket", place.socket_path)
+    place.directory = getattr(args, "dir", place.directory)
     start = place.start and not getattr(args, "no_start", False)
-    socket = getattr(args, "socket", place.socket_path)
-    directory = getattr(args, "dir", place.directory)
     actor = args.actor or os.environ.get("CLAIMDAG_ACTOR") or None
+
+    async def main() -> None:
+        # Events belong to a loop: the link is made inside it.
+        await serve(DaemonLink(place.socket_path, place.directory, start=start), place.socket, actor)
+
     try:
-        anyio.run(lambda: serve(socket, directory, actor, start=start))
+        anyio.run(main)
     except KeyboardInterrupt:
         return 130
     return 0

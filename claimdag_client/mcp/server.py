@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import anyio
@@ -18,10 +19,11 @@ from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 
+from claimdag_client.handoff.holders import announced
 from claimdag_client.mcp import texts
 from claimdag_client.mcp import vocabulary as v
 from claimdag_client.mcp.agent import Agent, Answer
-from claimdag_client.mcp.link import daemon_link
+from claimdag_client.mcp.link import DaemonLink
 from claimdagd import __version__
 
 #: A host that made no call for this long is asked by a ping whether it is still there.
@@ -48,8 +50,10 @@ def actor_of(client: str | None) -> str:
 class Host:
     """What serves one host: the agent behind it, and what is known of the host itself."""
 
-    def __init__(self, agent: Agent, *, named: bool) -> None:
+    def __init__(self, agent: Agent, announcements: ExitStack, socket: str, *, named: bool) -> None:
         self._agent = agent
+        self._announcements = announcements
+        self._socket = socket
         #: The actor was given, and does not follow from the host's name.
         self._named = named
         self._session: ServerSession | None = None
@@ -64,10 +68,16 @@ class Host:
             info = (ctx.params or {}).get("clientInfo")
             self._agent.actor = actor_of(info.get("name") if isinstance(info, dict) else None)
             self._named = True
+        if ctx.method == "initialize":
+            self._announce()
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             return {**result, "instructions": texts.instructions(self._agent.actor, self._agent.graph)}
         return result
+
+    def _announce(self) -> None:
+        """Let the host's own hooks find this worker."""
+        self._announcements.enter_context(announced(self._socket, self._agent.actor))
 
     # ---------------------------------------------------------------------------------------------------- the tools
 
@@ -194,24 +204,33 @@ def _wrong(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
-async def serve(socket: str | None, directory: str | None, actor: str | None, *, start: bool) -> None:
-    """Serve one host on stdin and stdout until it closes them; then the claim goes back."""
-    async with daemon_link(socket, directory, start=start) as link, anyio.create_task_group() as tasks:
-        host = Host(Agent(link, actor or actor_of(None)), named=actor is not None)
-        server: Server[Any] = Server(
-            "claimdag",
-            version=__version__,
-            instructions=texts.instructions(actor or "named at the handshake", None),
-            on_list_tools=host.list_tools,
-            on_call_tool=host.call_tool,
-            on_list_resources=host.list_resources,
-            on_list_resource_templates=host.list_templates,
-            on_read_resource=host.read_resource,
-            on_list_prompts=host.list_prompts,
-            on_get_prompt=host.get_prompt,
-        )
-        server.middleware = [host.introduce]
-        tasks.start_soon(host.watch_over)
-        async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
-        tasks.cancel_scope.cancel()
+async def serve(link: DaemonLink, socket: str, actor: str | None) -> None:
+    """Serve one host on stdin and stdout until it closes them; then the claim goes back.
+
+    `socket` is where the daemon is, whose directory tells the host's hooks which worker is theirs.
+    """
+    agent = Agent(link, actor or actor_of(None))
+    with ExitStack() as announcements:
+        async with link, anyio.create_task_group() as tasks:
+            host = Host(agent, announcements, socket, named=actor is not None)
+            tasks.start_soon(host.watch_over)
+            async with stdio_server() as (incoming, outgoing):
+                server = _server(host)
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
+
+
+def _server(host: Host) -> Server[Any]:
+    server: Server[Any] = Server(
+        "claimdag",
+        version=__version__,
+        on_list_tools=host.list_tools,
+        on_call_tool=host.call_tool,
+        on_list_resources=host.list_resources,
+        on_list_resource_templates=host.list_templates,
+        on_read_resource=host.read_resource,
+        on_list_prompts=host.list_prompts,
+        on_get_prompt=host.get_prompt,
+    )
+    server.middleware = [host.introduce]
+    return server

@@ -38,7 +38,6 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         {
             "work": ("claimdag_client.worker.runner:main_work", "run a command for node after node"),
             "run": ("claimdag_client.worker.runner:main_run", "run a command for one node"),
-            "mcp": ("claimdag_client.mcp.main:main_mcp", "serve one agent over the Model Context Protocol"),
             "ready": ("claims", "what could be claimed, best first"),
             "next": ("claims", "claim the best node that can run (also: claim_next)"),
             "claim": ("claims", "claim one node; prints gen=N"),
@@ -57,6 +56,14 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
             "reclaim": ("claims", "take back claims that have gone quiet"),
             "archive": ("claims", "hide a finished node from the list"),
             "unarchive": ("claims", "show it there again"),
+        },
+    ),
+    (
+        "Agents",
+        {
+            "mcp": ("claimdag_client.mcp.main:main_mcp", "serve one agent over the Model Context Protocol"),
+            "init": ("handoff", "prepare this project for agents, or take that back"),
+            "hook": ("handoff", "what agent hosts call at a turn's end and after a compaction"),
         },
     ),
     (

@@ -1,0 +1,139 @@
+"""Verbs init and hook: the hand-off of a project to agents, and what their hosts call back."""
+
+from __future__ import annotations
+
+import sys
+
+from claimdag_client.cli.parsing import Parser
+from claimdag_client.cli.render.text import clean
+from claimdag_client.cli.session import DONE, REFUSED, Command, Failed, Session, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from claimdag_client.handoff.files import Plan
+
+#: Claude Code shows its model what a hook wrote to stderr, and goes on, if the hook exits with this.
+WARN = 2
+
+
+def _init_options(parser: Parser) -> None:
+    parser.add_argument("--agents", action="store_true", help="write what agents' hosts read: instructions, MCP, hooks")
+    parser.add_argument("--for", dest="hosts", metavar="HOSTS", help="of claude, codex, cursor, gemini, copilot")
+    parser.add_argument("--remove", action="store_true", help="take exactly that back")
+    parser.add_argument("--yes", action="store_true", help="write without asking")
+
+
+def _hosts(named: str | None, *, remove: bool) -> tuple[str, ...]:
+    from claimdag_client.handoff.hosts import DEFAULT, HOSTS
+
+    if named is None:
+        return tuple(HOSTS) if remove else DEFAULT
+    hosts = tuple(part.strip() for part in named.split(",") if part.strip())
+    unknown = [host for host in hosts if host not in HOSTS]
+    if unknown or not hosts:
+        raise UsageError(f"--for {named}: it takes {', '.join(HOSTS)}, several with commas")
+    return hosts
+
+
+def _init(args: argparse.Namespace, session: Session) -> int:
+    if not (args.agents or args.remove):
+        raise UsageError("what is to be made? --agents, or --remove to take it back")
+    from pathlib import Path
+
+    from claimdag_client.handoff.files import Plan
+    from claimdag_client.handoff.hosts import edits_of
+
+    plan = Plan.made(Path.cwd(), edits_of(_hosts(args.hosts, remove=args.remove)), remove=args.remove)
+    for fault in plan.faults:
+        session.note(clean(fault))
+    shown = [clean(line) for line in plan.shown()]
+    if not shown:
+        session.say("nothing to do: it is as it should be" if not plan.faults else "nothing to do beside that")
+        return REFUSED if plan.faults else DONE
+    for line in shown:
+        session.say(line)
+    if not args.yes and not _agreed(session):
+        return REFUSED
+    _write(plan, session)
+    return REFUSED if plan.faults else DONE
+
+
+def _agreed(session: Session) -> bool:
+    """Whether the person at the terminal says yes. Without one, nothing is written."""
+    if not (sys.stdin and sys.stdin.isatty()):
+        session.note("nothing is written yet: --yes writes it")
+        return False
+    sys.stderr.write("write this? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _write(plan: Plan, session: Session) -> None:
+    try:
+        for line in plan.write():
+            session.say(clean(line))
+    except OSError as exc:
+        raise Failed(f"{exc.filename}: {exc.strerror}", remedy="run it again: what is written already stays") from None
+
+
+def _hook_options(parser: Parser) -> None:
+    parser.add_argument("event", choices=["stop", "compact"], help="what happened in the host")
+
+
+def _hook(args: argparse.Namespace, session: Session) -> int:
+    from claimdag_client.handoff.holders import actors_of_this_host
+
+    actors = actors_of_this_host(session.place.socket)
+    held = [node for actor in actors for node in session.ask("list", assignee=actor)["nodes"]]
+    held = [node for node in held if node["status"] in ("claimed", "running")]
+    if args.event == "compact":
+        for node in held:
+            session.say(f"You hold {node['id']} at generation {node['gen']}: {clean(node['summary'])}")
+        return DONE
+    if not held or _stopped_before():
+        return DONE
+    for node in held:
+        sys.stderr.write(
+            f"You still hold {node['id']} at generation {node['gen']} ({clean(node['summary'])}). "
+            "Complete it, fail it with the reason, or release it.\n"
+        )
+    return WARN
+
+
+def _stopped_before() -> bool:
+    """Whether the host stops again because of this very hook: then it may."""
+    import json
+
+    if sys.stdin is None or sys.stdin.isatty():
+        return False
+    try:
+        told = json.loads(sys.stdin.read() or "{}")
+    except ValueError:
+        return False
+    return isinstance(told, dict) and bool(told.get("stop_hook_active"))
+
+
+VERBS = {
+    "init": Command(
+        _init,
+        _init_options,
+        about="Prepare the project in this directory. --agents shows, asks, and then writes between marks what each"
+        " agent host reads; every other byte of those files stays. --remove takes exactly that back.",
+        examples=[
+            "claimdag init --agents",
+            "claimdag init --agents --for claude,cursor --yes",
+            "claimdag init --remove",
+        ],
+        starts=False,
+    ),
+    "hook": Command(
+        _hook,
+        _hook_options,
+        about="For agent hosts: stop warns, with exit status 2, while this host's agent still holds a node; compact"
+        " prints what it holds, to be put in front after a context was compacted.",
+        examples=["claimdag hook stop", "claimdag hook compact"],
+        starts=False,
+    ),
+}
