@@ -134,15 +134,16 @@ ROOMS: dict[str, Room] = {
     "claimdag_client.cli": Room(
         "the command line; the only room that prints; never imports the async client",
         ("claimdag_client._transport", "claimdag_client._protocol", "claimdag_client.errors",
-         "claimdag_client.handoff", "claimdag_client.importers", "claimdag_client.wait_graph", "claimdagd", "claimdagd.core.graph",
+         "claimdag_client.handoff", "claimdag_client.importers", "claimdag_client.wait_graph", "claimdagd",
+         "claimdagd.core.graph",
          "claimdagd.core.queries", "claimdagd.store", "claimdagd.waitgraph", "claimdagd.descriptors", "claimdagd.paths",
          *_TYPES),
     ),
     "claimdag_client.handoff": Room("the files by which agents' hosts find claimdag; no daemon"),
     "claimdag_client.mcp": Room(
         "the graph as tools of the Model Context Protocol; needs the extra mcp",
-        ("claimdag_client", "claimdag_client.handoff", "claimdag_client.cli", "claimdag_client.errors", "claimdag_client._transport", "claimdagd",
-         *_TYPES, "claimdagd.paths"),
+        ("claimdag_client", "claimdag_client.handoff", "claimdag_client.cli", "claimdag_client.errors",
+         "claimdag_client._transport", "claimdagd", *_TYPES, "claimdagd.paths"),
     ),
     "claimdag_client.worker": Room(
         "run and work; the only room that forks",
