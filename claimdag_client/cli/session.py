@@ -86,6 +86,12 @@ class Session:
             self._connection = self.place.connect(client=f"claimdag {self.verb}")
         return self._connection
 
+    def connect_running(self) -> Connection:
+        """Return the connection to a daemon that listens already; none is started."""
+        if self._connection is None:
+            self._connection = self.place.connect(client=f"claimdag {self.verb}", start=False)
+        return self._connection
+
     def ask(self, op: str, /, **fields: Any) -> dict[str, Any]:
         """The `ok` of an op; fields that are None are not sent."""
         return self.connection.ask({"op": op, **{name: value for name, value in fields.items() if value is not None}})

@@ -74,3 +74,57 @@ def test_import_reads_a_pretty_array_and_reports_each_fault_once(claimdag: Claim
     assert "line 9: p-2" in ran.stderr
     ran = claimdag("import", "beads", "-", "--skip-bad", text=json.dumps({"issues": rows}))
     assert ran.stdout.startswith("2 nodes")
+
+
+BAD_PLAN = """\
+nodes:
+- ref: a
+  cost: much
+- ref: b
+  after: [zz, a]
+  children:
+  - role: boss
+    needs: {gpu: 2}
+  - parent: 99
+- ref: c
+  after: d
+- ref: d
+  after: c
+  colour: red
+"""
+
+
+def test_a_plan_is_told_all_its_faults_in_one_round(claimdag: Claimdag, tmp_path: Path) -> None:
+    """Form, values, names, roles, needs and cycles once took four rounds; a dry run found none of the values."""
+    pytest.importorskip("yaml")
+    path = tmp_path / "plan.yaml"
+    path.write_text(BAD_PLAN)
+    places = ["line 3: nodes[0].cost", "line 5: nodes[1].after[0]", "line 7: nodes[1].children[0].role",
+              "line 9: nodes[1].children[1].parent", "line 13: nodes[3].after", "line 12: nodes[3]"]  # fmt: skip
+    alone = claimdag("submit", str(path), "--dry-run")
+    assert alone.returncode == 1
+    assert [place for place in places if place not in alone.stderr] == []
+    claimdag("ping")
+    submitted, tried = claimdag("submit", str(path)), claimdag("submit", str(path), "--dry-run")
+    assert submitted.returncode == tried.returncode == 1
+    assert submitted.stderr == tried.stderr
+    assert [place for place in [*places, "line 7: nodes[1].children[0]: "] if place not in tried.stderr] == []
+    assert tried.stderr.count("plan.yaml: line ") == 7
+    assert claimdag("list").stdout == ""
+
+
+def test_a_dry_run_of_a_sound_plan_changes_nothing(claimdag: Claimdag, tmp_path: Path) -> None:
+    """What the daemon alone can tell is told: an id that does not exist, a need over its capacity."""
+    path = tmp_path / "plan.json"
+    path.write_text('{"capacities": {"gpu": 2}, "nodes": [{"summary": "x", "needs": {"gpu": 2}}]}')
+    claimdag("capacity", "gpu", "1")
+    ran = claimdag("submit", str(path), "--dry-run")
+    assert (ran.returncode, ran.stdout) == (0, "1 node would be created\n"), ran.stderr
+    assert claimdag("list").stdout == ""
+    assert "/1 " in claimdag("resources").stdout or " 1" in claimdag("resources").stdout
+    path.write_text('[{"after": 41}, {"needs": {"gpu": 3}}]')
+    ran = claimdag("submit", str(path), "--dry-run")
+    assert ran.returncode == 1
+    assert "nodes[0]" in ran.stderr
+    assert "nodes[1]" in ran.stderr
+    assert claimdag("submit", str(path)).stderr == ran.stderr

@@ -84,13 +84,24 @@ def read_file(path: str) -> bytes:
 
 
 def submit_nodes(
-    session: Session, nodes: Sequence[dict[str, Any]], args: argparse.Namespace, progress: Progress
+    session: Session,
+    nodes: Sequence[dict[str, Any]],
+    args: argparse.Namespace,
+    progress: Progress,
+    *,
+    capacities: dict[str, int] | None = None,
+    dry_run: bool = False,
 ) -> list[str]:
-    """Submit the nodes. Returns their ids in the same order."""
-    request = {"op": "submit", "nodes": nodes}
-    for name in ("actor", "once"):
-        if getattr(args, name) is not None:
-            request[name] = getattr(args, name)
+    """Submit the nodes. Returns their ids in the same order; with `dry_run` those that it would give."""
+    request: dict[str, Any] = {"op": "submit", "nodes": nodes}
+    if args.actor is not None:
+        request["actor"] = args.actor
+    if capacities:
+        request["capacities"] = capacities
+    if dry_run:
+        request["dry_run"] = True
+    elif args.once is not None:
+        request["once"] = args.once
     line = encode(request)
     connection = session.connection
     progress.doing = f"submitting {counted(len(nodes), 'node')}"

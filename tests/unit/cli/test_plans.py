@@ -41,15 +41,15 @@ def plan_file(tmp_path: Path) -> Path:
 
 
 def test_submit_prints_ids_in_the_order_of_the_plan(cli: Cli, daemon: FakeDaemon, plan_file: Path) -> None:
-    """Capacities first, then all nodes in one request."""
-    daemon.answers |= {"capacity": {}, "submit": accept}
+    """Capacities and all nodes in one request."""
+    daemon.answers |= {"submit": accept}
     ran = cli("submit", str(plan_file), "--actor", "bob", "--once", "t")
     assert (ran.status, ran.out) == (0, "7q2f-1\n7q2f-2\n7q2f-3\n")
-    assert daemon.requests[0] == {"op": "capacity", "resource": "gpu", "units": 2, "actor": "bob"}
-    assert daemon.requests[1] == {
+    assert daemon.requests[0] == {
         "op": "submit",
         "actor": "bob",
         "once": "t",
+        "capacities": {"gpu": 2},
         "nodes": [{"ref": "a"}, {"ref": "(nodes[1])", "kind": "goal"}, {"parent": "(nodes[1])", "deps": [{"on": "a"}]}],
     }
     assert cli("submit", str(plan_file), "--json").json[0] == {"ref": "a", "id": "7q2f-1"}
@@ -64,24 +64,60 @@ def test_submit_from_standard_input(cli: Cli, daemon: FakeDaemon, monkeypatch: p
     assert cli("submit", "-", "--format", "toml").out == "7q2f-1\n"
 
 
-def test_submit_dry_run_asks_no_daemon(cli: Cli, plan_file: Path) -> None:
-    """The form alone is checked."""
+def test_submit_dry_run_starts_no_daemon(cli: Cli, plan_file: Path) -> None:
+    """Without one the plan alone is checked, and that is said."""
     ran = cli("submit", str(plan_file), "--dry-run")
     assert (ran.status, ran.out) == (0, "3 nodes would be created\n")
+    assert "no daemon listens" in ran.err
+
+
+def test_submit_dry_run_says_what_submit_would_say(cli: Cli, daemon: FakeDaemon, plan_file: Path) -> None:
+    """The daemon is asked with dry_run and without a token; its faults are told with the same words and status."""
+    daemon.answers["submit"] = accept
+    ran = cli("submit", str(plan_file), "--dry-run", "--once", "t")
+    assert (ran.status, ran.out) == (0, "3 nodes would be created\n")
+    assert daemon.requests[0]["dry_run"] is True
+    assert "once" not in daemon.requests[0]
+    faults = [{"index": 2, "ref": None, "code": "not_found", "message": "submit: no node 7q2f-9"}]
+    daemon.refuse("submit", "not_found", "submit: 1 fault", faults=faults)
+    dry, real = cli("submit", str(plan_file), "--dry-run"), cli("submit", str(plan_file))
+    assert dry.status == real.status == 1
+    assert dry.err == real.err
+    daemon.refuse("submit", "full", "submit: no room")
+    assert cli("submit", str(plan_file), "--dry-run").status == 1
+
+
+def test_faults_of_the_file_and_of_the_daemon_are_told_in_one_round(
+    cli: Cli, daemon: FakeDaemon, tmp_path: Path
+) -> None:
+    """In the order of the file, each once."""
+    path = tmp_path / "p.json"
+    path.write_text('[{"cost": "x"},\n {"parent": "7q2f-9"},\n {"after": "zz"}]')
+    faults = [{"index": 1, "ref": None, "code": "not_found", "message": "submit: no node 7q2f-9"}]
+    daemon.refuse("submit", "not_found", "submit: no node 7q2f-9", faults=faults)
+    ran = cli("submit", str(path))
+    assert ran.status == 1
+    told = [line.partition("p.json: ")[2] for line in ran.err.splitlines()]
+    assert told[:3] == [
+        "line 1: nodes[0].cost: it must be a number over 0 and up to 1000000000000, not 'x'",
+        "line 2: nodes[1]: no node 7q2f-9",
+        "line 3: nodes[2].after: 'zz' is no ref of this plan, and no id of a node",
+    ]
+    assert told[3].startswith("3 faults")
 
 
 def test_submit_tells_each_fault_under_its_place(cli: Cli, daemon: FakeDaemon, plan_file: Path) -> None:
     """The daemon counts nodes; the person reads a file."""
     faults = [{"index": 2, "ref": None, "code": "cycle", "message": "submit: it would wait for itself"}]
-    daemon.answers["capacity"] = {}
     daemon.refuse("submit", "bad_request", "submit: 1 fault", faults=faults)
     ran = cli("submit", str(plan_file))
     assert ran.status == 1
-    assert "nodes[1].children[0]: submit: it would wait for itself" in ran.err
+    assert "line 1: nodes[1].children[0]: it would wait for itself\n" in ran.err
 
 
 def test_submit_of_a_bad_plan_creates_nothing(cli: Cli, daemon: FakeDaemon, tmp_path: Path) -> None:
     """Every fault with the file's name, status 1; a file that is not there too."""
+    daemon.answers["submit"] = accept
     bad = tmp_path / "bad.json"
     bad.write_text('[{"colour": 1}, {"color": 2}]')
     ran = cli("submit", str(bad))
@@ -89,7 +125,7 @@ def test_submit_of_a_bad_plan_creates_nothing(cli: Cli, daemon: FakeDaemon, tmp_
     assert ran.err.count("unknown field") == 2
     assert "2 faults" in ran.err
     assert cli("submit", str(tmp_path / "none.json")).status == 1
-    assert daemon.requests == []
+    assert [request["dry_run"] for request in daemon.requests] == [True]
 
 
 def test_submit_of_4000_nodes_is_one_line_and_more_than_a_line_is_refused_by_name(
