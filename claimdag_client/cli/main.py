@@ -1,7 +1,7 @@
 """`claimdag`: the command line. Reads what stands before the verb, imports that verb alone, and says what went wrong.
 
 Every verb of this front asks over the daemon's socket and holds no state. It must stay light: what a verb does not
-need is not imported. Exit status: 0 done, 1 refused, 2 usage, 3 nothing runnable, 4 nothing pending, 69 no daemon.
+need is not imported. The exit statuses are those of `claimdag_client.cli.session`.
 """
 
 from __future__ import annotations
@@ -10,45 +10,31 @@ import os
 import sys
 
 from claimdag_client._transport.connection import ClaimdagError, Malformed, Place, Refused, Unreachable
+from claimdag_client.cli import streams
 from claimdag_client.cli.commands import ALIASES, GROUPS, MODULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INTERRUPTED = 130
-BROKEN_PIPE = 141
+    from claimdag_client.cli.session import Session
+
+REPORT_TO = "the issue tracker of the claimdagd project"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; its exit status."""
-    _ready_the_streams()
+    streams.prepare()
     try:
-        status = _run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
+        status = _run(streams.decoded(sys.argv[1:] if argv is None else argv))
+        streams.flush()
+    except streams.OutputError as exc:
+        return _report_output_error("", exc)
     except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output has enough; nothing may be written at the interpreter's end either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return BROKEN_PIPE
-    except OSError as exc:
-        # Reading and connecting have their own words: what is left is an output that cannot be written.
-        sys.stderr.write(f"claimdag: {exc.strerror or exc}\n")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
+        return 130
+    except Exception as exc:
+        return _report_unexpected("", exc, "starting")
     return status
-
-
-def _ready_the_streams() -> None:
-    """Let no text fail to be written for its characters, nor for a stream that the caller closed."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(argv: list[str]) -> int:
@@ -58,18 +44,18 @@ def _run(argv: list[str]) -> int:
     except ValueError as exc:
         return _complain("", str(exc), "claimdag --help", 2)
     if not rest:
-        sys.stderr.write(_help())
+        streams.tell(_help())
         return 2
     named, *arguments = rest
     if named in ("-h", "--help", "help"):
         if named == "help" and arguments:
             return _run_verb(arguments[0], ["--help"], place)
-        sys.stdout.write(_help())
+        streams.write(_help())
         return 0
     if named in ("-V", "--version"):
         from claimdagd import __version__
 
-        sys.stdout.write(f"claimdag {__version__}\n")
+        streams.write(f"claimdag {__version__}\n")
         return 0
     return _run_verb(named, arguments, place)
 
@@ -88,9 +74,9 @@ def _read_place(argv: list[str], place: Place) -> list[str]:
                     raise ValueError(f"{name} needs a path")
                 value = argv[index]
             if name == "--socket":
-                place.socket_path = value
+                place.socket_path = streams.as_path(value)
             else:
-                place.directory = value
+                place.directory = streams.as_path(value)
         elif name in ("--help", "--version"):
             break
         else:
@@ -104,45 +90,15 @@ def _run_verb(named: str, arguments: list[str], place: Place) -> int:
     module = MODULES.get(verb)
     if module is None:
         return _unknown(named)
-    try:
-        if ":" in module:
-            return _run_foreign(module, arguments, place)
-        return _run_command(verb, f"claimdag_client.cli.commands.{module}", arguments, place)
-    except Refused as exc:
-        return _report_refusal(verb, exc)
-    except ClaimdagError as exc:
-        # Unreachable has its own status; a line that cannot be sent is the caller's mistake.
-        status = 69 if isinstance(exc, Unreachable) else 2 if isinstance(exc, Malformed) else 1
-        return _complain(verb, exc.message, exc.remedy, status)
+    from claimdag_client.cli.session import Failed, Session, UsageError
 
-
-def _run_foreign(module: str, arguments: list[str], place: Place) -> int:
-    """A verb that reads its own arguments."""
-    from importlib import import_module
-
-    from claimdag_client.cli.session import UsageError
-
-    path, _, function = module.partition(":")
-    try:
-        return int(getattr(import_module(path), function)(arguments, place))
-    except UsageError as exc:
-        verb = function.removeprefix("main_")
-        return _complain(verb, str(exc), f"claimdag {verb} --help", 2)
-
-
-def _run_command(verb: str, module: str, arguments: list[str], place: Place) -> int:
-    from importlib import import_module
-
-    from claimdag_client.cli.session import Command, Failed, Session, UsageError
-
-    command: Command = import_module(module).VERBS[verb]
     session = Session(verb, place)
     try:
-        args = command.read(verb, arguments)
-        place.socket_path = getattr(args, "socket", place.socket_path)
-        place.directory = getattr(args, "dir", place.directory)
-        place.start = place.start and command.starts and not getattr(args, "no_start", False)
-        return command.run(args, session)
+        if ":" in module:
+            return _run_foreign(module, arguments, session)
+        return _run_command(f"claimdag_client.cli.commands.{module}", arguments, session)
+    except SystemExit as exc:  # argparse, after --help
+        return int(exc.code or 0)
     except UsageError as exc:
         return _complain(verb, str(exc), f"claimdag {verb} --help", 2)
     except Failed as exc:
@@ -150,11 +106,105 @@ def _run_command(verb: str, module: str, arguments: list[str], place: Place) -> 
     except Refused as exc:
         if session.named is not None:
             exc.details.setdefault("id", session.named)
-        raise
-    except SystemExit as exc:  # argparse, after --help
-        return int(exc.code or 0)
+        return _report_refusal(verb, exc)
+    except ClaimdagError as exc:
+        # Unreachable has its own status; a line that cannot be sent is the caller's mistake.
+        status = 69 if isinstance(exc, Unreachable) else 2 if isinstance(exc, Malformed) else 1
+        return _complain(verb, exc.message, exc.remedy, status)
+    except streams.InputError as exc:
+        return _complain(verb, str(exc), "", 1)
+    except streams.OutputError as exc:
+        return _report_output_error(verb, exc, session)
+    except KeyboardInterrupt:
+        _report_undelivered(session)
+        return 130
+    except Exception as exc:
+        return _report_unexpected(verb, exc, session.doing, session)
     finally:
         session.close()
+
+
+def _run_foreign(module: str, arguments: list[str], session: Session) -> int:
+    """Run a verb that reads its own arguments."""
+    from importlib import import_module
+
+    path, _, function = module.partition(":")
+    session.doing = "running it"
+    return int(getattr(import_module(path), function)(arguments, session.place))
+
+
+def _run_command(module: str, arguments: list[str], session: Session) -> int:
+    from importlib import import_module
+
+    from claimdag_client.cli.session import Command
+
+    command: Command = import_module(module).VERBS[session.verb]
+    place = session.place
+    args = command.read(session.verb, arguments)
+    place.socket_path = getattr(args, "socket", place.socket_path)
+    place.directory = getattr(args, "dir", place.directory)
+    place.start = place.start and command.starts and not getattr(args, "no_start", False)
+    status = command.run(args, session)
+    session.deliver()
+    return status
+
+
+def _report_output_error(verb: str, error: streams.OutputError, session: Session | None = None) -> int:
+    """Tell that the answer could not be written, and what became of what the verb did."""
+    streams.abandon_output()
+    if error.reader_left and (session is None or not session.changes):
+        return 141  # The reader has enough, as in `claimdag list | head`.
+    _complain(verb, f"the answer could not be written to standard output: {error}", "", 74)
+    if session is not None:
+        _report_undelivered(session)
+    return 74
+
+
+def _report_undelivered(session: Session) -> None:
+    if session.changes:
+        from claimdag_client.cli.delivery import settle_undelivered
+
+        for line in settle_undelivered(session):
+            streams.tell(f"  {line}\n")
+
+
+def _report_unexpected(verb: str, error: Exception, doing: str, session: Session | None = None) -> int:
+    """The last resort: say what failed, what was going on and where to report it, without a traceback."""
+    if os.environ.get("CLAIMDAG_TRACEBACK", "0") not in ("", "0"):
+        from traceback import format_exception
+
+        streams.tell("".join(format_exception(error)))
+    if isinstance(error, OSError):
+        status = _report_system_error(verb, error, doing)
+    else:
+        from claimdagd import __version__
+
+        at = error.__traceback__
+        while at is not None and at.tb_next is not None:
+            at = at.tb_next
+        where = "" if at is None else f" ({os.path.basename(at.tb_frame.f_code.co_filename)}, line {at.tb_lineno})"
+        status = _complain(verb, f"unexpected {type(error).__name__}: {error}{where}", "", 70)
+        streams.tell(
+            f"  while: {doing}\n"
+            f"  this is a fault of claimdag {__version__}: report it, with these lines, to {REPORT_TO};\n"
+            f"  CLAIMDAG_TRACEBACK=1 shows more\n"
+        )
+    if session is not None:
+        _report_undelivered(session)
+    return status
+
+
+def _report_system_error(verb: str, error: OSError, doing: str) -> int:
+    try:
+        os.getcwd()
+    except OSError:
+        # It is the one thing that a relative path needs and that nobody looks at.
+        message = "the working directory is gone, so no path relative to it leads anywhere"
+        return _complain(verb, message, "go to a directory that exists, or give absolute paths", 71)
+    named = f"{error.filename}: " if error.filename else ""
+    status = _complain(verb, f"{named}{error.strerror or error}", "", 71)
+    streams.tell(f"  while: {doing}\n")
+    return status
 
 
 def _report_refusal(verb: str, refused: Refused) -> int:
@@ -168,9 +218,9 @@ def _report_refusal(verb: str, refused: Refused) -> int:
     from claimdag_client.cli.render.text import clean
 
     for line in details:
-        sys.stderr.write(f"  {clean(line)}\n")
+        streams.tell(f"  {clean(line)}\n")
     if remedy:
-        sys.stderr.write(f"  next: {clean(remedy)}\n")
+        streams.tell(f"  next: {clean(remedy)}\n")
     return status
 
 
@@ -178,9 +228,9 @@ def _complain(verb: str, message: str, remedy: str, status: int) -> int:
     from claimdag_client.cli.render.text import clean
 
     place = f"{clean(verb)}: " if verb else ""
-    sys.stderr.write(f"claimdag: {place}{clean(message)}\n")
+    streams.tell(f"claimdag: {place}{clean(message)}\n")
     if remedy:
-        sys.stderr.write(f"  next: {clean(remedy)}\n")
+        streams.tell(f"  next: {clean(remedy)}\n")
     return status
 
 
@@ -211,7 +261,10 @@ def _help() -> str:
         "  claimdag next --actor alice                       prints id=7q2f-1 gen=2",
         "  claimdag complete 1 --gen 2                       and 7q2f-2 is ready",
         "",
-        "Exit status: 0 done, 1 refused, 2 wrong use, 3 nothing runnable now, 4 nothing pending, 69 no daemon.",
+        "Exit status:",
+        "  0 done; 1 refused, or not possible; 2 wrong use; 3 nothing runnable now; 4 nothing pending;",
+        "  69 no daemon could be reached; 70 a fault of claimdag; 71 the operating system refused something;",
+        "  74 the answer could not be written: what was claimed is given back, other changes are named.",
         "Each verb has more to say: claimdag VERB --help",
         "",
     ]

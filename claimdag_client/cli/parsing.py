@@ -9,12 +9,13 @@ import argparse
 
 from claimdag_client.cli.render.text import size_of_terminal
 from claimdag_client.cli.session import Session, UsageError
+from claimdag_client.cli.streams import as_path, flush, write
 from claimdagd.limits import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     Container = argparse._ActionsContainer  # a parser, or a group of options in one
 
@@ -39,6 +40,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print the help; argparse would drop it without a word if it cannot be written."""
+        write(message)
+        flush()
+
 
 def make_parser(verb: str, about: str, examples: Sequence[str]) -> Parser:
     """A parser with the look of all verbs: what it does, options, examples, and the options of the place."""
@@ -50,8 +56,8 @@ def make_parser(verb: str, about: str, examples: Sequence[str]) -> Parser:
         allow_abbrev=False,
     )
     where = parser.add_argument_group("which daemon")
-    where.add_argument("--socket", metavar="PATH", default=argparse.SUPPRESS, help="its socket")
-    where.add_argument("--dir", metavar="DIR", default=argparse.SUPPRESS, help="its directory")
+    where.add_argument("--socket", metavar="PATH", type=as_path, default=argparse.SUPPRESS, help="its socket")
+    where.add_argument("--dir", metavar="DIR", type=as_path, default=argparse.SUPPRESS, help="its directory")
     where.add_argument(
         "--no-start", action="store_true", default=argparse.SUPPRESS, help="do not start one where none listens"
     )

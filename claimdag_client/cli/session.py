@@ -9,17 +9,33 @@ import sys
 from types import SimpleNamespace
 
 from claimdag_client._transport.connection import Connection, Place
+from claimdag_client.cli import streams
 from claimdag_client.cli.render.text import Paint, json_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from claimdag_client.cli.parsing import Parser
 
-DONE, REFUSED, USAGE, NOTHING_RUNNABLE, NOTHING_PENDING, UNREACHABLE = 0, 1, 2, 3, 4, 69
+DONE, REFUSED, USAGE, NOTHING_RUNNABLE, NOTHING_PENDING = 0, 1, 2, 3, 4
+#: No daemon could be reached (EX_UNAVAILABLE).
+UNREACHABLE = 69
+#: A fault of claimdag itself (EX_SOFTWARE).
+INTERNAL = 70
+#: The operating system refused something that the command needs (EX_OSERR).
+SYSTEM = 71
+#: The answer could not be written to standard output (EX_IOERR).
+UNDELIVERED = 74
+#: Ended by an interrupt, or by a reader that left before it read all: as a shell counts SIGINT and SIGPIPE.
+INTERRUPTED, READER_LEFT = 130, 141
+
+#: Ops that change nothing: their answer may be lost.
+READING_OPS = frozenset(
+    ("get", "why", "list", "ready", "ping", "hello", "resources", "stats", "log", "watch", "wait", "shutdown")
+)
 
 
 class UsageError(Exception):
@@ -77,12 +93,17 @@ class Session:
         self.paint = Paint(sys.stdout)
         #: The node that the command line is about, for what is said of a refusal.
         self.named: str | None = None
+        #: What is going on, for the report of an error that nobody expected.
+        self.doing = "reading the command line"
+        #: What was changed and is not yet told: each request, and its answer.
+        self.changes: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
         self._connection: Connection | None = None
 
     @property
     def connection(self) -> Connection:
         """The connection to the daemon, which is started where none listens unless that was forbidden."""
         if self._connection is None:
+            self.doing = "connecting to the daemon"
             self._connection = self.place.connect(client=f"claimdag {self.verb}")
         return self._connection
 
@@ -94,7 +115,21 @@ class Session:
 
     def ask(self, op: str, /, **fields: Any) -> dict[str, Any]:
         """The `ok` of an op; fields that are None are not sent."""
-        return self.connection.ask({"op": op, **{name: value for name, value in fields.items() if value is not None}})
+        return self.put({"op": op, **{name: value for name, value in fields.items() if value is not None}})
+
+    def put(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask a request that is whole already: its `ok`. A change is kept until it is told."""
+        connection = self.connection
+        self.doing = f"asking the daemon: {request['op']}"
+        ok = connection.ask(request)
+        self.changed(request, ok)
+        return ok
+
+    def changed(self, request: Mapping[str, Any], ok: Mapping[str, Any]) -> None:
+        """Keep what a request has changed, until `deliver`."""
+        self.doing = "writing the answer"
+        if request["op"] not in READING_OPS:
+            self.changes.append((request, ok))
 
     def node_id(self, text: str) -> str:
         """A whole id: a bare number is one of the graph that the daemon serves."""
@@ -103,16 +138,21 @@ class Session:
         return text
 
     def say(self, line: str = "") -> None:
-        """Write a line, clean already, for the reader."""
-        sys.stdout.write(line + "\n")
+        """Write a line, clean already, for the reader. Raises OutputError."""
+        streams.write(line + "\n")
 
     def say_json(self, value: object) -> None:
-        """Write one object as a line of JSON, for a program."""
-        sys.stdout.write(json_line(value) + "\n")
+        """Write one object as a line of JSON, for a program. Raises OutputError."""
+        streams.write(json_line(value) + "\n")
+
+    def deliver(self) -> None:
+        """Hand everything written to the reader: what was changed is told then. Raises OutputError."""
+        streams.flush()
+        self.changes.clear()
 
     def note(self, line: str) -> None:
         """Write a line, clean already, beside the output."""
-        sys.stderr.write(f"claimdag: {self.verb}: {line}\n")
+        streams.tell(f"claimdag: {self.verb}: {line}\n")
 
     def close(self) -> None:
         """Hang up."""

@@ -10,6 +10,7 @@ import time
 
 from claimdag_client._protocol.backoff import delays
 from claimdag_client._transport.connection import ClaimdagError, Connection, Place, Refused, Unreachable
+from claimdag_client.cli import streams
 from claimdag_client.cli.parsing import Parser, make_parser, seconds
 from claimdag_client.cli.progress import Progress
 from claimdag_client.cli.render.text import Paint, clean, json_line
@@ -91,8 +92,8 @@ class _Watch:
             from claimdag_client.cli.commands.log import entry_lines
 
             lines = entry_lines(entry, self.paint)
-        sys.stdout.write("\n".join(lines) + "\n")
-        sys.stdout.flush()
+        streams.write("\n".join(lines) + "\n")
+        streams.flush()
 
 
 def main_wait(argv: Sequence[str], place: Place) -> int:
@@ -166,11 +167,11 @@ def _show_ended(nodes: list[dict[str, Any]], *, json: bool) -> None:
     paint = Paint(sys.stdout)
     for node in nodes:
         if json:
-            sys.stdout.write(json_line(node) + "\n")
+            streams.write(json_line(node) + "\n")
             continue
         status = str(node.get("status", "?"))
         error = f" ({clean(node['error'])})" if node.get("error") else ""
-        sys.stdout.write(
+        streams.write(
             f"{sign(status, paint)} {clean(node.get('id', '?'))} {coloured(clean(status), status, paint)}{error}\n"
         )
 
@@ -204,5 +205,4 @@ def _again(place: Place, verb: str, until: float | None = None) -> Connection:
 
 
 def _note(verb: str, text: str) -> None:
-    sys.stderr.write(f"claimdag: {verb}: {clean(text)}\n")
-    sys.stderr.flush()
+    streams.tell(f"claimdag: {verb}: {clean(text)}\n")

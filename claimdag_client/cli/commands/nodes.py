@@ -15,6 +15,7 @@ from claimdag_client.cli.parsing import (
 )
 from claimdag_client.cli.render.text import clean
 from claimdag_client.cli.session import DONE, Command, Failed, Session, UsageError
+from claimdag_client.cli.streams import read_text
 from claimdagd.limits import ROLES
 
 TYPE_CHECKING = False
@@ -59,7 +60,7 @@ def _upsert(args: argparse.Namespace, session: Session) -> int:
         if getattr(args, name) is not None:
             request[name] = getattr(args, name)
     if args.summary is not None:
-        request["summary"] = _standard_input() if args.summary == "-" else args.summary
+        request["summary"] = read_text("-").rstrip("\n") if args.summary == "-" else args.summary
     if args.parent is not None:
         parent = _or_none(args.parent)
         request["parent"] = None if parent is None else session.node_id(parent)
@@ -74,7 +75,7 @@ def _upsert(args: argparse.Namespace, session: Session) -> int:
         if args.dep and args.no_deps:
             raise UsageError("--dep and --no-deps contradict each other")
         request["deps"] = [dep_of(dep, session.node_id) for dep in args.dep or ()]
-    node = session.connection.ask(request)
+    node = session.put(request)
     if args.json:
         session.say_json(node)
     else:
@@ -89,15 +90,6 @@ def _attempts(text: str) -> int | None:
     if not named.isdigit():
         raise UsageError(f"--max-attempts {text}: it is a number, or none")
     return int(named)
-
-
-def _standard_input() -> str:
-    import sys
-
-    try:
-        return sys.stdin.buffer.read().decode().rstrip("\n")
-    except UnicodeDecodeError:
-        raise UsageError("the summary on standard input is not UTF-8") from None
 
 
 # ---------------------------------------------------------------------------------------------------- get, why

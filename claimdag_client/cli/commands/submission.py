@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
 from claimdag_client._transport.connection import Refused, encode
+from claimdag_client.cli import streams
 from claimdag_client.cli.render.text import counted
-from claimdag_client.cli.session import Failed, Session
+from claimdag_client.cli.session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-PIECE_BYTES = 1 << 20
 #: Work that is over sooner needs no progress line.
 PATIENCE_S = 1.0
 
@@ -28,7 +27,7 @@ class Progress:
         self._begun = time.monotonic()
         self._written_at = 0.0
         self._shown = False
-        self._wanted = sys.stderr.isatty()
+        self._wanted = sys.stderr is not None and sys.stderr.isatty()
         self.doing = ""
         #: How much of it is done, from 0 to 1, if that is known.
         self.part: float | None = None
@@ -40,16 +39,14 @@ class Progress:
         now = time.monotonic()
         if now - self._begun >= PATIENCE_S and now - self._written_at >= 0.1:
             part = "" if self.part is None else f" {_bar(self.part)}"
-            sys.stderr.write(f"\r\x1b[K{self.doing}{part} ... {now - self._begun:.0f} s")
-            sys.stderr.flush()
+            streams.tell(f"\r\x1b[K{self.doing}{part} ... {now - self._begun:.0f} s")
             self._written_at = now
             self._shown = True
 
     def clear(self) -> None:
         """Take the line away, before anything else is written."""
         if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            streams.tell("\r\x1b[K")
             self._shown = False
 
 
@@ -62,18 +59,8 @@ def pieces_of(path: str, progress: Progress) -> Iterator[bytes]:
     """The file in pieces, or standard input for -."""
     progress.doing = f"reading {path}"
     try:
-        if path == "-":
-            yield from iter(lambda: sys.stdin.buffer.read(PIECE_BYTES), b"")
-            return
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            read = 0
-            while piece := file.read(PIECE_BYTES):
-                read += len(piece)
-                progress.part = min(1.0, read / size) if size else None
-                yield piece
-    except OSError as exc:
-        raise Failed(f"{path}: {exc.strerror}") from None
+        for piece, progress.part in streams.pieces_of(path):
+            yield piece
     finally:
         progress.part = None
 
@@ -121,6 +108,7 @@ def submit_nodes(
         progress.clear()
     if "error" in answer:
         raise Refused(answer["error"])
+    session.changed(request, answer["ok"])
     ids: list[str] = answer["ok"]["ids"]
     return ids
 

@@ -186,8 +186,8 @@ def test_output_that_cannot_be_written_is_said(daemon: FakeDaemon) -> None:
             [sys.executable, "-m", "claimdag_client.cli", "--socket", str(daemon.path), "--no-start", "list"],
             stdout=full, stderr=subprocess.PIPE, text=True, timeout=20, check=False,
         )  # fmt: skip
-    assert ran.returncode == 1
-    assert ran.stderr == "claimdag: No space left on device\n"
+    assert ran.returncode == 74
+    assert ran.stderr == "claimdag: list: the answer could not be written to standard output: No space left on device\n"
 
 
 def test_a_small_verb_imports_next_to_nothing(daemon: FakeDaemon) -> None:
