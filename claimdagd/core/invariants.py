@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from claimdagd.core.graph import OWN_OVER
-from claimdagd.core.indexes.links import ACTIVE
+from claimdagd.core.indexes.links import ACTIVE, has_started, is_ancestor, is_met, subtree
+from claimdagd.core.indexing import OWN_OVER
 from claimdagd.model import LIVE, TERMINAL, Status
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ def check(graph: Graph) -> None:
     graph.ready_queue.refresh()
     for node_id, v in graph.vertices.items():
         assert v.record.id == node_id
-        _check_place(graph, v)
+        _check_links(graph, v)
         _check_counts(graph, v)
         _check_status(graph, v)
     _check_names(graph)
     _check_units(graph)
-    _check_levels(graph)
+    _check_ranks(graph)
     _check_queue(graph)
 
 
-def _check_place(graph: Graph, v: Vertex) -> None:
+def _check_links(graph: Graph, v: Vertex) -> None:
     record = v.record
     assert (v.parent.record.id if v.parent is not None else None) == record.parent, v
     assert all(c.parent is v for c in v.children or ()), v
@@ -38,7 +38,7 @@ def _check_place(graph: Graph, v: Vertex) -> None:
         assert t is graph.vertices.get(d.on), v
         if t is not None:
             assert t.dependents is not None
-            own = graph.is_ancestor(t, v) and not t.group
+            own = is_ancestor(t, v) and not t.group
             assert t.dependents[v] == (d.when == "after_any") + 2 * own, v
     gate = needy = None
     a = v.parent
@@ -53,13 +53,11 @@ def _check_place(graph: Graph, v: Vertex) -> None:
 def _check_counts(graph: Graph, v: Vertex) -> None:
     children = list(v.children or ())
     assert v.open_children == sum(c.record.status not in TERMINAL for c in children), v
-    assert v.started_children == sum(graph.has_started(c) for c in children), v
-    unmet = sum(
-        t is not None and t.dependents is not None and not graph.meets(t.record, t.dependents[v]) for t in v.dep_on
-    )
+    assert v.started_children == sum(has_started(c) for c in children), v
+    unmet = sum(t is not None and t.dependents is not None and not is_met(t.record, t.dependents[v]) for t in v.dep_on)
     assert v.unmet == unmet, v
     if v.record.needs:
-        below = graph.subtree(v)[1:]
+        below = subtree(v)[1:]
         assert v.active == sum(not x.group and x.record.status in ACTIVE for x in below), v
 
 
@@ -107,15 +105,15 @@ def _check_units(graph: Graph) -> None:
                 used[g.resource] = used.get(g.resource, 0) + g.units
             else:
                 lender = graph.vertices[g.lender]
-                assert graph.is_ancestor(lender, v), v
+                assert is_ancestor(lender, v), v
                 assert graph.resources.holds(lender, g.resource), v
                 assert (g.lender, g.resource) not in loans, v
                 loans[(g.lender, g.resource)] = v
-    assert used == {name: pool.used for name, pool in graph.resources.pools.items()}
+    assert used == {name: pool.used for name, pool in graph.resources.semaphores.items()}
     assert loans == graph.resources.loans
 
 
-def _check_levels(graph: Graph) -> None:
+def _check_ranks(graph: Graph) -> None:
     for v in graph.vertices.values():
         if v.record.status in TERMINAL:
             continue
@@ -126,50 +124,60 @@ def _check_levels(graph: Graph) -> None:
 
 
 def _check_queue(graph: Graph) -> None:
-    lines = graph.ready_queue
-    ready = graph.ready_work()
-    assert lines.free_count == sum(v.bucket is None for v in ready)
+    ready = [v for v in graph.vertices.values() if v.record.status is Status.READY and not v.group]
+    queue = graph.ready_queue
+    assert queue.free_count == sum(v.bucket is None for v in ready)
     for v in ready:
-        place = v.queue_entry
-        assert place is not None, v
-        assert place[:3] == (-v.priority_start, -v.blevel_start, v.number), v
-        queue = lines.free[v.record.role] if v.bucket is None else v.bucket.queues[v.record.role]
-        assert sum(e is place for e in queue) == 1, v
-        needless = not v.record.needs and v.resource_ancestor is None
-        assert (v.bucket is None) is needless, v
+        entry = v.queue_entry
+        assert entry is not None, v
+        assert entry[:3] == (-v.priority_start, -v.blevel_start, v.number), v
+        own = queue.free[v.record.role] if v.bucket is None else v.bucket.queues[v.record.role]
+        assert sum(e is entry for e in own) == 1, v
+        assert (v.bucket is None) is (not v.record.needs and v.resource_ancestor is None), v
     for v in graph.vertices.values():
         if v not in ready:
             assert v.queue_entry is None, v
-    for queue in (*lines.free.values(), *(q for line in lines.buckets.values() for q in line.queues.values())):
-        standing = [e for e in queue if e[3].queue_entry is e]
-        assert queue.first() == min(standing, default=None), "what is first is not"
-    for line in lines.buckets.values():
-        assert line.count == sum(v.bucket is line for v in ready), line.key
-        units, exempt = graph.resources.demand(line.needs, line.under)
-        assert line.demand.key == (units, exempt, line.starving), line.key
-        assert line in line.demand.buckets, line.key
-        a = line.under
+    for q in (*queue.free.values(), *(q for bucket in queue.buckets.values() for q in bucket.queues.values())):
+        current = [e for e in q if e[3].queue_entry is e]
+        assert q.first() == min(current, default=None), "what is first is not"
+    _check_buckets(graph, ready)
+    _check_classes(graph, ready)
+    for s in queue.reservations.starved:
+        assert s.record.status is Status.READY, s
+        assert s.bypass_count >= queue.reservations.limit, s
+
+
+def _check_buckets(graph: Graph, ready: list[Vertex]) -> None:
+    buckets = graph.ready_queue.buckets
+    for bucket in buckets.values():
+        assert bucket.count == sum(v.bucket is bucket for v in ready), bucket.key
+        units, exempt = graph.resources.external_units(bucket.needs, bucket.under)
+        assert bucket.scheduling.key == (units, exempt, bucket.starved), bucket.key
+        assert bucket in bucket.scheduling.buckets, bucket.key
+        a = bucket.under
         while a is not None:
             assert a.buckets is not None, a
-            assert line in a.buckets, (a, line.key)
+            assert bucket in a.buckets, (a, bucket.key)
             a = a.resource_ancestor
     for v in graph.vertices.values():
-        for line in v.buckets or ():
-            assert lines.buckets.get(line.key) is line, (v, "knows of a line that is gone")
-    for key, demand in lines.demands.items():
-        waiting = [v for v in ready if v.bucket is not None and v.bucket.demand is demand]
-        assert waiting, (key, "nobody has this demand")
-        assert demand.key == key
-        assert demand.count == len(waiting), key
-        if demand.lacking is not None:
-            assert graph.resources.lacks(demand) is not None, (key, "set aside, but can run")
+        for bucket in v.buckets or ():
+            assert buckets.get(bucket.key) is bucket, (v, "lists a bucket that was dropped")
+
+
+def _check_classes(graph: Graph, ready: list[Vertex]) -> None:
+    queue = graph.ready_queue
+    for key, scheduling in queue.classes.items():
+        waiting = [v for v in ready if v.bucket is not None and v.bucket.scheduling is scheduling]
+        assert waiting, (key, "no node is of this class")
+        assert scheduling.key == key
+        assert scheduling.count == len(waiting), key
+        deferred = scheduling.missing_key is not None
+        if deferred:
+            assert queue.reservations.missing(scheduling) is not None, (key, "deferred, but can run")
         for role in {v.record.role for v in waiting}:
             first = min(v.queue_entry for v in waiting if v.record.role is role and v.queue_entry is not None)
-            assert any(e is first for e in demand.fronts[role]), (key, "its first node is not among its fronts")
-            assert demand.lacking is not None or any(e is first for e in lines.fronts[role]), (key, "out of sight")
-    for resource, wanting in lines.wanting.items():
-        want = [d for d in lines.demands.values() if any(u[0] == resource and u[2] is None for u in d.units)]
+            assert any(e is first for e in scheduling.heads[role]), (key, "its first node is not among its heads")
+            assert deferred or any(e is first for e in queue.heads[role]), (key, "its first node is not found")
+    for resource, wanting in queue.wanting.items():
+        want = [c for c in queue.classes.values() if any(u[0] == resource and u[2] is None for u in c.units)]
         assert set(wanting) == set(want), resource
-    for s in graph.resources.starving:
-        assert s.record.status is Status.READY, s
-        assert s.bypass_count >= graph.resources.starvation, s

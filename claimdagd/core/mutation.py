@@ -1,22 +1,24 @@
-"""What one accepted request changed: for the journal, for those who wait, to take it back. Must not decide anything."""
+"""What one accepted request changed: for the journal, for whoever waits, and to undo it. Decides nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from claimdagd.core.state import Lease, Vertex
-from claimdagd.model import Node
+from claimdagd.model import TERMINAL, Node, Status
 
 #: One step: the vertex, its record and lease before, and whether the change is derived. No vertex: the capacity of the
 #: resource named, with the units configured before.
 Step: TypeAlias = "tuple[Vertex | None, Node | str | None, Lease | int | None, bool]"
 
+READY = Status.READY
+
 
 class Mutation(msgspec.Struct):
-    """The steps in `undo_log` are taken back in reverse; `number_before` is the id number that was next before them."""
+    """The steps in `undo_log` are undone in reverse; `number_before` is the id number that was next before them."""
 
     undo_log: list[Step]
     number_before: int
@@ -26,15 +28,70 @@ class Mutation(msgspec.Struct):
     status_changes: dict[str, list[str]]
     #: Ids of nodes that were pruned.
     pruned: Sequence[str]
+    #: The resources whose capacity was set, with the units; or None.
     capacity: dict[str, int] | None
     #: Ids of work that was not ready before and is now.
     made_ready: Sequence[str]
     #: Nodes that this made terminal.
     ended: Sequence[Vertex]
-    #: Who was bypasses over by it, or is no longer: node, how often before, and the place among the starving before.
+    #: Nodes whose bypass count changed: vertex, count before, and place among the starved before.
     bypasses: Sequence[tuple[Vertex, int, int]]
     #: Whether it moved a lease that belongs to a connection.
     ends_bound_claim: bool
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.status_changes or self.pruned or self.capacity is not None)
+
+
+def summarize(undo_log: list[Step], number_before: int, capacity_of: Callable[[str], int]) -> Mutation:
+    """Return the mutation that the steps of `undo_log` make up, without its bypasses."""
+    single = len(undo_log) == 1 or len({step[0] for step in undo_log}) == len(undo_log)
+    nodes, ended, made_ready, pruned = [], [], [], []
+    status_changes: dict[str, list[str]] = {}
+    capacity: dict[str, int] | None = None
+    ends_bound_claim = False
+    for v, old, lease, derived in undo_log if single else _one_step_each(undo_log):
+        if v is None:
+            assert isinstance(old, str)
+            capacity = {**(capacity or {}), old: capacity_of(old)}
+            continue
+        if lease is not None and lease.conn is not None:  # type: ignore[union-attr]
+            ends_bound_claim = True
+        record = v.record
+        if not v.present:
+            if old is not None:
+                pruned.append(record.id)
+            continue
+        status = record.status
+        was = old.status if old is not None else None  # type: ignore[union-attr]
+        if not derived:
+            nodes.append(v)
+        if status is was:
+            continue
+        if derived:
+            status_changes.setdefault(status, []).append(record.id)
+        elif status in TERMINAL and was not in TERMINAL:
+            ended.append(v)
+        if status is READY and not v.group:
+            made_ready.append(record.id)
+    return Mutation(
+        undo_log, number_before, nodes, status_changes, pruned, capacity, made_ready, ended, (), ends_bound_claim
+    )
+
+
+def _one_step_each(undo_log: list[Step]) -> list[Step]:
+    """Merge the steps of each node, or of each resource, into one, from its first record to its last.
+
+    A merged step is derived if all of them were, and its lease is one that belongs to a connection, if any does.
+    """
+    steps: dict[Vertex | Node | str | None, Step] = {}
+    for step in undo_log:
+        v, was, lease, derived = step
+        key = was if v is None else v
+        known = steps.get(key)
+        if known is not None:
+            _, old, before, all_derived = known
+            belongs = before is not None and before.conn is not None  # type: ignore[union-attr]
+            step = (v, old, before if belongs else lease, all_derived and derived)
+        steps[key] = step
+    return list(steps.values())

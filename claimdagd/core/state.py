@@ -1,37 +1,34 @@
-"""A node with its derived state: the vertex of the graph, its lease, and the line that it waits in.
+"""The plain data of the graph: a vertex, its lease, and the queues, buckets and classes that ready vertices wait in.
 
-Plain data. The record (`record`) is the only thing that is ever written down; all else here can be rebuilt from the
-records alone. Must not decide anything.
+A vertex's `record` is the only part that is ever written down; all else can be rebuilt from the records alone. Nothing
+here decides anything.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections import deque
+from collections.abc import Hashable, Iterator
+from heapq import heappop, heappush
+from typing import TypeAlias
 
 import msgspec
 
-from claimdagd.model import GROUPS, Node, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from claimdagd.core.indexes.queue import Queue
+from claimdagd.model import GROUPS, Grant, Node, Role
 
 #: Place in the order of claims: minus effective priority, minus depth, number; the smallest is first.
 Entry: TypeAlias = "tuple[float, float, int, Vertex]"
 
-#: What a claim takes from outside itself: resource, units, and the id of the ancestor that lends them, or null.
+#: What a claim takes from outside itself: resource, units, and the id of the ancestor that lends them, or None.
 Units: TypeAlias = "tuple[tuple[str, int, str | None], ...]"
 
-#: Bits of an ordering edge as its target keeps it.
-ON_ANY = 1
-ON_OUTCOME = 2
+#: What a claim takes: each vertex that is to hold grants, with them, the highest ancestor first.
+ClaimGrants: TypeAlias = "list[tuple[Vertex, tuple[Grant, ...]]]"
 
 
 class Lease(msgspec.Struct, frozen=True):
     """A live claim's lease. Times are seconds of the monotonic clock.
 
-    `conn` is the connection that a bound claim belongs to, as an opaque number, or null.
+    `conn` is the connection that a bound claim belongs to, as an opaque number, or None.
     """
 
     deadline: float
@@ -41,47 +38,90 @@ class Lease(msgspec.Struct, frozen=True):
     conn: int | None = None
 
 
-class Line:
-    """Ready nodes with the same needs under the same needy ancestor."""
+class Queue:
+    """Entries, the smallest first. An entry that is not its vertex's own any more is dropped when it comes up.
 
-    __slots__ = ("above", "count", "demand", "key", "needs", "queues", "starving", "under")
+    Work mostly becomes ready in the order in which it will be claimed. So an entry that comes after all others joins
+    the end of a sorted run, and only one that comes before some of them goes on a heap: taking the first of a million
+    entries that became ready together costs no more than taking the first of ten.
+    """
 
-    def __init__(self, key: Hashable, needs: dict[str, int], under: Vertex | None, starving: int) -> None:
+    __slots__ = ("_heap", "_run")
+
+    def __init__(self) -> None:
+        self._run: deque[Entry] = deque()
+        self._heap: list[Entry] = []
+
+    def push(self, entry: Entry) -> None:
+        """Insert `entry` in order."""
+        run = self._run
+        if run and entry < run[-1]:
+            heappush(self._heap, entry)
+        else:
+            run.append(entry)
+
+    def first(self) -> Entry | None:
+        """Return the smallest current entry, or None."""
+        run, heap = self._run, self._heap
+        while run:
+            entry = run[0]
+            if entry[3].queue_entry is entry:
+                break
+            run.popleft()
+        while heap:
+            entry = heap[0]
+            if entry[3].queue_entry is entry:
+                return run[0] if run and run[0] < entry else entry
+            heappop(heap)
+        return run[0] if run else None
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield every entry, stale ones too; first the run, in order."""
+        yield from self._run
+        yield from self._heap
+
+
+class Bucket:
+    """Ready nodes with the same needs below the same nearest ancestor that has needs."""
+
+    __slots__ = ("above", "count", "key", "needs", "queues", "scheduling", "starved", "under")
+
+    def __init__(self, key: Hashable, needs: dict[str, int], under: Vertex | None, starved: int) -> None:
         self.key = key
         self.needs = needs
         self.under = under
-        #: The number of the one node of this line, if it has starved; else 0.
-        self.starving = starving
+        #: The number of the one node in it, if that node has starved; else 0.
+        self.starved = starved
         self.queues: dict[Role, Queue] = {}
         self.count = 0
-        self.demand: Demand
-        #: The needy ancestors that know of it.
+        self.scheduling: SchedulingClass
+        #: The ancestors with needs that list this bucket.
         self.above: list[Vertex] = []
 
 
-class Demand:
-    """Lines of nodes that would take the same units from the same places: what one of them lacks, all of them lack."""
+class SchedulingClass:
+    """Buckets whose nodes would take the same units from the same places: if one node cannot run, none can."""
 
-    __slots__ = ("buckets", "count", "exempt", "fronts", "key", "lacking", "starving", "turn", "units")
+    __slots__ = ("buckets", "count", "exempt", "heads", "key", "missing_key", "starved", "units", "version")
 
-    def __init__(self, key: Hashable, units: Units, exempt: bool, starving: int) -> None:
+    def __init__(self, key: Hashable, units: Units, exempt: bool, starved: int) -> None:
         self.key = key
         self.units = units
-        #: Below held units, which must come back: nothing is kept from these nodes.
+        #: Whether an ancestor holds units. Those must come back, so nothing is reserved at the cost of these nodes.
         self.exempt = exempt
-        self.starving = starving
-        self.buckets: dict[Line, None] = {}
+        self.starved = starved
+        self.buckets: dict[Bucket, None] = {}
         self.count = 0
-        #: The fronts of its lines, by role.
-        self.fronts: dict[Role, list[Entry]] = {}
-        #: What it was set aside for: a resource's name, or (lender's id, resource).
-        self.lacking: Hashable | None = None
-        #: A number of the time when it was set aside, which tells a stale note of it from the present one; else 0.
-        self.turn = 0
+        #: The heads of its buckets, by role.
+        self.heads: dict[Role, list[Entry]] = {}
+        #: What it is deferred for: a resource's name, or (lender's id, resource); None if it is not deferred.
+        self.missing_key: Hashable | None = None
+        #: Which deferral is the present one, so that a stale note of an earlier one is told from it; else 0.
+        self.version = 0
 
 
 class Vertex:
-    """One node of the graph and the indexes that hang on it."""
+    """One node of the graph and what the indexes keep of it."""
 
     __slots__ = (
         "active",
@@ -121,37 +161,39 @@ class Vertex:
         self.present = False
         self.parent: Vertex | None = None
         self.children: dict[Vertex, None] | None = None
-        #: Targets of record.deps in the same order; null where the target was pruned.
+        #: Targets of record.deps in the same order; None for a target that was pruned.
         self.dep_on: tuple[Vertex | None, ...] = ()
-        #: Those of them that are ancestors: such an edge looks at the target's own outcome.
+        #: Those targets that are ancestors: such an edge depends on the target's own outcome.
         self.outcome_deps: frozenset[Vertex] | None = None
+        #: Who waits on this node, each with the bits of its edge (`waitgraph.ON_ANY`, `ON_OUTCOME`).
         self.dependents: dict[Vertex, int] | None = None
         self.unmet = 0
         self.open_children = 0
         self.started_children = 0
-        #: Nearest group above.
+        #: The nearest group above.
         self.gating_group: Vertex | None = None
-        #: Nearest ancestor that needs resources.
+        #: The nearest ancestor that needs resources.
         self.resource_ancestor: Vertex | None = None
-        #: For a node with needs: how many below it are claimed, running or completing.
+        #: For a node with needs: how many nodes below it are claimed, running or completing.
         self.active = 0
-        #: For a group: its deps, its hold or a group above it keep its members back.
+        #: For a group: whether its deps, its block or a group above it keep its members from starting.
         self.gated = False
-        # The longest chain after the end of this node, and from its start on; effective priorities likewise.
+        # The longest chain after the end of this node, and from its start on (its bottom level); the effective
+        # priorities likewise.
         self.blevel_end = 0.0
         self.blevel_start = 0.0
         self.priority_end = record.priority
         self.priority_start = record.priority
         self.queue_entry: Entry | None = None
-        self.bucket: Line | None = None
-        #: For a node with needs: the lines of ready nodes below it.
-        self.buckets: dict[Line, None] | None = None
+        self.bucket: Bucket | None = None
+        #: For a node with needs: the buckets of ready nodes below it.
+        self.buckets: dict[Bucket, None] | None = None
         self.bypass_count = 0
         #: When the reaper looks at this lease next, at its deadline or before; None: it does not.
         self.heap_deadline: float | None = None
 
     def __lt__(self, other: Vertex) -> bool:
-        """By number, so that a heap entry may end in a vertex."""
+        """Compare by number, so that a heap entry may end in a vertex."""
         return self.number < other.number
 
     def __repr__(self) -> str:

@@ -13,7 +13,6 @@ import msgspec
 from claimdagd import wire
 from claimdagd.core.graph import Graph
 from claimdagd.core.mutation import Mutation
-from claimdagd.core.operations import claim as claims
 from claimdagd.core.state import Lease, Vertex
 from claimdagd.model import Node
 from claimdagd.service.replies import op_of
@@ -138,7 +137,7 @@ class Leases:
 
     def next_due(self) -> float | None:
         """When the next lease or warning is due (monotonic), or None."""
-        deadline = claims.next_deadline(self._graph)
+        deadline = self._graph.leases.next_deadline()
         if deadline is not None and deadline < self._not_before:
             deadline = self._not_before
         if self._warnings and (deadline is None or self._warnings[0][0] < deadline):

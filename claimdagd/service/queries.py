@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from claimdagd import __version__, wire
-from claimdagd.core.operations.upsert import find
+from claimdagd.core.lookup import find
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.queries.explain import why
 from claimdagd.core.queries.views import encode_view, listed, resources

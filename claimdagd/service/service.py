@@ -18,9 +18,9 @@ from claimdagd import wire
 from claimdagd.core import apply as verbs
 from claimdagd.core.graph import Graph
 from claimdagd.core.invariants import check
+from claimdagd.core.lookup import find
 from claimdagd.core.mutation import Mutation
-from claimdagd.core.operations import claim as claims
-from claimdagd.core.operations.upsert import find
+from claimdagd.core.operations.claim import nothing_to_claim
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.queries.views import encode_view
 from claimdagd.core.refusal import Refusal
@@ -414,7 +414,7 @@ class Service:
                 elif act.late is not None:
                     session.deliver(act.late())
         graph = self.graph
-        deadlines = graph.deadlines
+        deadlines = graph.leases.heap
         if deadlines and deadlines[0][0] < self._tick_at:
             self._call()
         if self.store.journal_bytes > self._checkpoints.wanted_above:
@@ -474,7 +474,7 @@ class Service:
         leases = self._reap(now)
         for parked in self._lot.overdue_claims(now):
             self.graph.begin(now, self.clock.wall())
-            self._refuse_parked(parked, claims.nothing(self.graph))
+            self._refuse_parked(parked, nothing_to_claim(self.graph))
         for waiter in self._lot.overdue_waiters(now):
             self._time_out(waiter)
         if self._deadlock_check is not None and now >= self._deadlock_check:
@@ -511,7 +511,7 @@ class Service:
             if self._lot.claims:
                 self._wake()
             batch.commit()
-            if claims.overdue(graph, now) is v:
+            if graph.leases.overdue(now) is v:
                 self._reap_again = now + RETRY_S
                 return self._reap_again
 

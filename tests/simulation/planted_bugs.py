@@ -213,8 +213,8 @@ PLANTED_BUGS = (
     PlantedBug(
         "a passed-over node starves",
         CORE,
-        "_A.ANY >= self.starvation",
-        "False",
+        "HERE(_A.bypass_count < self.limit)",
+        "True",
         by="tests/unit/core/test_resources.py",
     ),
 )

@@ -97,7 +97,7 @@ class Driver:
     def reloaded(self) -> Driver:
         """A driver of a graph that was loaded from this one's records."""
         graph = self.graph
-        other = Driver(graph.max_nodes, graph.default_lease_s, graph.resources.starvation)
+        other = Driver(graph.max_nodes, graph.default_lease_s, graph.ready_queue.reservations.limit)
         other.now = self.now
         other.graph.load(self.nodes(), self.capacities(), graph.next_number, self.now)
         return other

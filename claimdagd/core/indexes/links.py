@@ -1,99 +1,115 @@
-"""Where nodes stand: parents and deps in both directions, and what hangs on them, kept true as a record is reshaped.
+"""The links between vertices: parents and deps in both directions, and the counts along the ancestors.
 
-The part of the graph that follows a change of a node's parent, deps, kind, role, needs, cost or priority; and the
-counts along its ancestors, which a change of status moves too. Must not put a record: that is the choke point's.
+Follows a change of a record's parent, deps, kind or needs, and the counts that a change of status moves. Never replaces
+a record: that is for the choke point in `core.graph`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final, Protocol
 
-from claimdagd.core.indexes.ranks import Ranks
-from claimdagd.core.state import ON_ANY, ON_OUTCOME, Vertex
-from claimdagd.model import GROUPS, STARTED, TERMINAL, Node, Outcome, Status, When
-
-if TYPE_CHECKING:
-    from claimdagd.core.indexes.ready_queue import Lines
+from claimdagd.core.state import Vertex
+from claimdagd.model import STARTED, TERMINAL, Dep, Node, Outcome, Role, Status, When
+from claimdagd.waitgraph import ON_ANY, ON_OUTCOME
 
 ACTIVE: Final = frozenset({Status.CLAIMED, Status.RUNNING, Status.COMPLETING})
-READY, DONE = Status.READY, Status.DONE
+DONE = Status.DONE
 _AFTER_ANY = When.AFTER_ANY
 
 
-class Structure:
-    """The vertices and how they hang together. A part of `Graph`, which makes the lines."""
+class RankInvalidation(Protocol):
+    """What the links tell the ranks."""
 
-    ready_queue: Lines
+    def invalidate(self, v: Vertex, /) -> None: ...
+    def invalidate_moved(self, v: Vertex, /) -> None: ...
+    def invalidate_new_dep(self, target: Vertex, waiter: Vertex, /) -> None: ...
 
-    def __init__(self) -> None:
+
+class Requeue(Protocol):
+    """What the links tell the ready queue."""
+
+    def move(self, v: Vertex, role: Role, /) -> None: ...
+
+
+def subtree(v: Vertex) -> list[Vertex]:
+    """Return `v` and all below it, parents first."""
+    found = [v]
+    for x in found:
+        if x.children:
+            found.extend(x.children)
+    return found
+
+
+def is_ancestor(a: Vertex, v: Vertex) -> bool:
+    """Return whether `a` is above `v`."""
+    x = v.parent
+    while x is not None:
+        if x is a:
+            return True
+        x = x.parent
+    return False
+
+
+def is_met(target: Node, edge: int) -> bool:
+    """Return whether `target` as it is meets an edge onto it (law 3.4)."""
+    if edge & ON_OUTCOME:
+        outcome = target.outcome
+        if outcome is None:
+            return target.status in TERMINAL and (edge & ON_ANY != 0 or target.status is DONE)
+        return edge & ON_ANY != 0 or outcome is Outcome.DONE
+    if edge & ON_ANY:
+        return target.status in TERMINAL
+    return target.status is DONE
+
+
+def unmet_deps(v: Vertex) -> Iterator[tuple[Dep, Vertex]]:
+    """Yield the deps of `v` that are not met, each with its target."""
+    if v.unmet:
+        for dep, target in zip(v.record.deps, v.dep_on, strict=True):
+            if target is None or target.dependents is None:
+                continue
+            if not is_met(target.record, target.dependents[v]):
+                yield dep, target
+
+
+def gated_by(v: Vertex) -> Iterator[Vertex]:
+    """Yield `v` and the groups above it, whose deps it waits for too."""
+    x: Vertex | None = v
+    while x is not None:
+        yield x
+        x = x.gating_group
+
+
+def has_started(v: Vertex) -> bool:
+    """Return whether work on `v`, or on anything below it, has begun."""
+    return v.started_children > 0 or (not v.group and v.record.status in STARTED)
+
+
+class Links:
+    """All vertices by id, and the links between them."""
+
+    def __init__(self, ranks: RankInvalidation, ready_queue: Requeue) -> None:
+        self._ranks = ranks
+        self._ready_queue = ready_queue
         self.vertices: dict[str, Vertex] = {}
-        #: How much work, and how many groups, there are by status.
-        self.work: dict[Status, int] = dict.fromkeys(Status, 0)
-        self.groups: dict[Status, int] = dict.fromkeys(Status, 0)
-        self.ranks = Ranks()
-        #: Vertices whose derived status may have changed.
-        self._touched: deque[Vertex] = deque()
+        #: Vertices whose derived status may have changed; the graph takes them out.
+        self.touched: deque[Vertex] = deque()
 
-    # ---------------------------------------------------------------------------------------------------- questions
+    # ------------------------------------------------------------------------------------------------ the parent
 
-    def subtree(self, v: Vertex) -> list[Vertex]:
-        """`v` and all below it, parents first."""
-        found = [v]
-        for x in found:
-            if x.children:
-                found.extend(x.children)
-        return found
-
-    def is_ancestor(self, a: Vertex, v: Vertex) -> bool:
-        """Whether `a` is above `v`."""
-        x = v.parent
-        while x is not None:
-            if x is a:
-                return True
-            x = x.parent
-        return False
-
-    @staticmethod
-    def meets(target: Node, edge: int) -> bool:
-        """Whether `target` as it is meets an edge onto it (law 3.4)."""
-        if edge & ON_OUTCOME:
-            outcome = target.outcome
-            if outcome is None:
-                return target.status in TERMINAL and (edge & ON_ANY != 0 or target.status is DONE)
-            return edge & ON_ANY != 0 or outcome is Outcome.DONE
-        if edge & ON_ANY:
-            return target.status in TERMINAL
-        return target.status is DONE
-
-    # ------------------------------------------------------------------------------------------------- a new shape
-
-    def _follow_shape(self, v: Vertex, old: Node, new: Node) -> None:
-        if old.role is not new.role and v.queue_entry is not None:
-            # Before all else that may move it: from here on it is looked for under its new role.
-            self.ready_queue.move(v, old.role)
-        # A replaced record shares what did not change, so identity rules most of it out.
-        if old.parent is not new.parent and old.parent != new.parent:
-            self._move(v, new)
-        if old.deps is not new.deps and old.deps != new.deps:
-            self._unlink_deps(v, old)
-            self._link_deps(v, new)
-        if old.kind is not new.kind:
-            self._turn(v, old, new)
-        if old.needs is not new.needs and old.needs != new.needs:
-            self._renew_needs(v)
-        if old.cost is not new.cost or old.priority is not new.priority:
-            self.ranks.invalidate(v)
-
-    def _attach(self, v: Vertex, parent: Vertex) -> None:
+    def attach(self, v: Vertex, parent: Vertex) -> None:
+        """Make `v` a child of `parent`. The counts are not moved."""
         v.parent = parent
         if parent.children is None:
             parent.children = {}
         parent.children[v] = None
-        v.gating_group = parent if parent.group else parent.gating_group
-        v.resource_ancestor = parent if parent.record.needs else parent.resource_ancestor
+        self._set_ancestors(v, parent)
 
-    def _detach(self, v: Vertex) -> None:
+    @staticmethod
+    def detach(v: Vertex) -> None:
+        """Take `v` from its parent. The counts are not moved."""
         parent = v.parent
         assert parent is not None
         assert parent.children is not None
@@ -102,165 +118,172 @@ class Structure:
             parent.children = None
         v.parent = v.gating_group = v.resource_ancestor = None
 
-    def _move(self, v: Vertex, record: Node) -> None:
-        terminal = v.record.status in TERMINAL
-        started = self.has_started(v)
-        active = self._active_below(v)
-        old_gate = v.gating_group
+    @staticmethod
+    def _set_ancestors(v: Vertex, parent: Vertex) -> None:
+        v.gating_group = parent if parent.group else parent.gating_group
+        v.resource_ancestor = parent if parent.record.needs else parent.resource_ancestor
+
+    def move(self, v: Vertex, parent: str | None) -> None:
+        """Give `v` another parent, or none."""
+        is_open = v.record.status not in TERMINAL
+        started = has_started(v)
+        active = _active_below(v)
+        old_group = v.gating_group
         if v.parent is not None:
-            p = v.parent
-            if not terminal:
-                p.open_children -= 1
-            if started:
-                self._count_started(p, -1)
-            self._count_active(v.resource_ancestor, -active)
-            self._detach(v)
-        if record.parent is not None:
-            p = self.vertices[record.parent]
-            self._attach(v, p)
-            if not terminal:
-                p.open_children += 1
-            if started:
-                self._count_started(p, 1)
-            self._count_active(v.resource_ancestor, active)
-        self._refile_below(v)
-        self.ranks.invalidate(v)
-        if old_gate is not None:
-            self.ranks.invalidate(old_gate)
+            self._count_child(v, v.parent, -1, is_open, started, active)
+            self.detach(v)
+        if parent is not None:
+            self.attach(v, self.vertices[parent])
+            self._count_child(v, self.vertices[parent], 1, is_open, started, active)
+        self._reindex_subtree(v)
+        self._ranks.invalidate(v)
+        if old_group is not None:
+            self._ranks.invalidate(old_group)
 
-    def _refile_below(self, v: Vertex) -> None:
-        """Recompute what hangs on the ancestors, for `v` and all below it: gate, needy, own edges, lines."""
-        for x in self.subtree(v):
-            p = x.parent
-            if p is not None:
-                x.gating_group = p if p.group else p.gating_group
-                x.resource_ancestor = p if p.record.needs else p.resource_ancestor
-            self.ranks.invalidate_moved(x)
-            if x.record.deps:
-                self._relink_own(x)
+    def _count_child(self, v: Vertex, parent: Vertex, by: int, is_open: bool, started: bool, active: int) -> None:
+        if is_open:
+            parent.open_children += by
+        if started:
+            self.count_started(parent, by)
+        self.count_active(v.resource_ancestor, by * active)
+
+    def _reindex_subtree(self, v: Vertex) -> None:
+        """Recompute what depends on the ancestors, for `v` and all below it: groups, needs, outcome deps, buckets."""
+        for x in subtree(v):
+            if x.parent is not None:
+                self._set_ancestors(x, x.parent)
+            self._ranks.invalidate_moved(x)
+            if x.record.deps and self._outcome_targets(x) != x.outcome_deps:
+                self.unlink_deps(x)
+                self.link_deps(x)
             if x.queue_entry is not None:
-                self.ready_queue.move(x, x.record.role)
-            self._touched.append(x)
+                self._ready_queue.move(x, x.record.role)
+            self.touched.append(x)
 
-    def _relink_own(self, x: Vertex) -> None:
-        own = self._own_targets(x)
-        if own != x.outcome_deps:
-            self._unlink_deps(x, x.record)
-            self._link_deps(x, x.record)
+    # -------------------------------------------------------------------------------------------------- the deps
 
-    def _own_targets(self, x: Vertex) -> frozenset[Vertex] | None:
-        if x.parent is None or not x.dep_on:
-            return None
-        targets = {t for t in x.dep_on if t is not None and t.children}
-        if not targets:
-            return None
-        own = set()
-        a: Vertex | None = x.parent
-        while a is not None and targets:
-            if a in targets and not a.group:
-                own.add(a)
-            a = a.parent
-        return frozenset(own) or None
-
-    def _link_deps(self, v: Vertex, record: Node) -> None:
-        """`v` waits on what `record` names; its status and the levels follow."""
+    def link_deps(self, v: Vertex) -> None:
+        """Link `v` with the targets of its deps; its status and the ranks follow."""
         before = v.unmet
-        self._link(v, record)
+        self.set_deps(v)
         for t in v.dep_on:
             if t is not None:
-                self.ranks.invalidate_new_dep(t, v)
+                self._ranks.invalidate_new_dep(t, v)
         if v.unmet != before:
-            self._touched.append(v)
+            self.touched.append(v)
 
-    def _link(self, v: Vertex, record: Node) -> None:
-        if not record.deps:
+    def set_deps(self, v: Vertex) -> None:
+        """Link `v` with the targets of its deps, and nothing else: for a graph that is being loaded."""
+        deps = v.record.deps
+        if not deps:
             v.dep_on = ()
             v.outcome_deps = None
             return
         vertices = self.vertices
-        v.dep_on = targets = tuple([vertices.get(d.on) for d in record.deps])
-        v.outcome_deps = own = self._own_targets(v) if v.parent is not None else None
+        v.dep_on = targets = tuple([vertices.get(d.on) for d in deps])
+        v.outcome_deps = on_outcome = self._outcome_targets(v) if v.parent is not None else None
         unmet = 0
-        for d, t in zip(record.deps, targets, strict=True):
+        for d, t in zip(deps, targets, strict=True):
             if t is None:
                 continue
             edge = ON_ANY if d.when is _AFTER_ANY else 0
-            if own is not None and t in own:
+            if on_outcome is not None and t in on_outcome:
                 edge |= ON_OUTCOME
             if t.dependents is None:
                 t.dependents = {}
             t.dependents[v] = edge
-            if not self.meets(t.record, edge):
+            if not is_met(t.record, edge):
                 unmet += 1
         v.unmet = unmet
 
-    def _unlink_deps(self, v: Vertex, _old: Node) -> None:
+    def unlink_deps(self, v: Vertex) -> None:
+        """Unlink `v` from the targets of its deps."""
         for t in v.dep_on:
             if t is not None and t.dependents is not None:
                 t.dependents.pop(v, None)
                 if not t.dependents:
                     t.dependents = None
-                self.ranks.invalidate(t)
+                self._ranks.invalidate(t)
         v.dep_on = ()
         v.outcome_deps = None
         if v.unmet:
             v.unmet = 0
-            self._touched.append(v)
+            self.touched.append(v)
 
-    def _turn(self, v: Vertex, old: Node, new: Node) -> None:
-        """Work becomes a group or the reverse."""
-        was, v.group = v.group, new.kind in GROUPS
-        if was is v.group:
-            return
-        self.work[old.status] += 1 if was else -1
-        self.groups[old.status] -= 1 if was else -1
-        if old.status is READY:
-            if v.group:
-                self.ready_queue.remove(v, old.role)
-            else:
-                self.ready_queue.add(v)
-        if v.children:
-            for child in v.children:
-                self._refile_below(child)
+    @staticmethod
+    def _outcome_targets(v: Vertex) -> frozenset[Vertex] | None:
+        """Return those targets of `v` that are ancestors of it but not groups, or None if there are none."""
+        if v.parent is None or not v.dep_on:
+            return None
+        targets = {t for t in v.dep_on if t is not None and t.children}
+        if not targets:
+            return None
+        found = set()
+        a: Vertex | None = v.parent
+        while a is not None and targets:
+            if a in targets and not a.group:
+                found.add(a)
+            a = a.parent
+        return frozenset(found) or None
+
+    def restore_dependents(self, v: Vertex) -> None:
+        """Link the dependents of `v`, which was dropped and has come back by an undo, with it again."""
+        for x, edge in (v.dependents or {}).items():
+            x.dep_on = tuple([self.vertices.get(d.on) for d in x.record.deps])
+            x.unmet += not is_met(v.record, edge)
+
+    @staticmethod
+    def forget_target(v: Vertex) -> None:
+        """Let the deps of others on `v`, which is dropped, count as met. `v` keeps its dependents for an undo."""
+        for x, edge in (v.dependents or {}).items():
+            x.dep_on = tuple([None if t is v else t for t in x.dep_on])
+            x.unmet -= not is_met(v.record, edge)
+
+    # --------------------------------------------------------------------------------------------- kind and needs
+
+    def change_kind(self, v: Vertex) -> None:
+        """Follow `v`, which was work and is a group now, or the reverse."""
+        for child in v.children or ():
+            self._reindex_subtree(child)
         v.gated = False
-        self._touched.append(v)
-        self.ranks.invalidate(v)
+        self.touched.append(v)
+        self._ranks.invalidate(v)
         for t in v.dep_on:
             if t is not None:
-                self.ranks.invalidate(t)
+                self._ranks.invalidate(t)
 
-    def _renew_needs(self, v: Vertex) -> None:
+    def change_needs(self, v: Vertex) -> None:
+        """Follow `v`, which needs other units than before."""
         v.active = 0
         v.buckets = {} if v.record.needs else None
         for child in tuple(v.children or ()):
-            self._refile_below(child)
+            self._reindex_subtree(child)
         if v.record.needs:
-            v.active = self._active_below(v) - (not v.group and v.record.status in ACTIVE)
-        if v.record.status is READY and not v.group:
-            self.ready_queue.move(v, v.record.role)
+            v.active = _active_below(v) - (not v.group and v.record.status in ACTIVE)
+        if v.record.status is Status.READY and not v.group:
+            self._ready_queue.move(v, v.record.role)
 
-    # ------------------------------------------------------------------------------------- counts along the ancestors
+    # ------------------------------------------------------------------------------------ counts along the ancestors
 
-    def has_started(self, v: Vertex) -> bool:
-        """Whether work on `v`, or on anything under it, has begun."""
-        return v.started_children > 0 or (not v.group and v.record.status in STARTED)
-
-    def _count_started(self, p: Vertex | None, by: int) -> None:
-        """A child of `p` has started, or is as if it never had; groups above turn running, or back."""
+    def count_started(self, p: Vertex | None, by: int) -> None:
+        """Count that a child of `p` has started, or (-1) no longer has; groups above become running, or ready."""
         while p is not None:
-            before = self.has_started(p)
+            before = has_started(p)
             p.started_children += by
             if p.group:
-                self._touched.append(p)
-            if self.has_started(p) is before:
+                self.touched.append(p)
+            if has_started(p) is before:
                 return
             p = p.parent
 
-    def _count_active(self, a: Vertex | None, by: int) -> None:
+    @staticmethod
+    def count_active(a: Vertex | None, by: int) -> None:
+        """Add `by` to the active nodes below `a` and below each ancestor of it that has needs."""
         if by:
             while a is not None:
                 a.active += by
                 a = a.resource_ancestor
 
-    def _active_below(self, v: Vertex) -> int:
-        return sum(not x.group and x.record.status in ACTIVE for x in self.subtree(v))
+
+def _active_below(v: Vertex) -> int:
+    return sum(not x.group and x.record.status in ACTIVE for x in subtree(v))

@@ -14,8 +14,9 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from claimdagd.core.state import ON_OUTCOME, Vertex
+from claimdagd.core.state import Vertex
 from claimdagd.model import TERMINAL, Status
+from claimdagd.waitgraph import ON_OUTCOME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

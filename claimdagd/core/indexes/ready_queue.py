@@ -1,93 +1,109 @@
-"""The ready queue: which ready node is next, for whom, without looking at those that cannot run.
+"""The ready queue: which ready node is next, and for whom, without a look at those that cannot run.
 
-Ready work stands in lines. Nodes that need nothing, under nothing that does, stand in the free line. The others stand
-in one line per (needs, nearest needy ancestor), and lines whose nodes would take the same units from the same places
-form one demand: what one node of it lacks, all lack. So a demand is set aside whole when its front cannot run, and put
-back when what it lacked came back. Entries in heaps are never searched for: one that is not its vertex's own any more
-is dropped when it comes up.
+Nodes that need no units, below no ancestor that does, wait in the free queues. The others wait in one bucket per
+(needs, nearest ancestor with needs), and buckets whose nodes would take the same units from the same places form one
+scheduling class: if one node of it cannot run, none can. So a class is deferred as a whole when its head cannot run,
+and woken when what it lacked comes back. Heaps are never searched: an entry that is not its vertex's own any more is
+dropped when it comes up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from claimdagd.core.indexes.queue import Queue
-from claimdagd.core.state import Demand, Entry, Line, Vertex
-from claimdagd.model import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-
-    from claimdagd.core.graph import Graph
+from claimdagd.core.indexes.reservations import Bypass, Reservations, Semaphores
+from claimdagd.core.state import Bucket, ClaimGrants, Entry, Queue, SchedulingClass, Vertex
+from claimdagd.model import Grant, Role
 
 _BROAD = (Role.UNSET, Role.GENERAL)
 
 
-class Lines:
-    """All ready work, in claim order: effective priority, then depth, then number."""
+class RankSource(Protocol):
+    """What the ready queue needs to know of the ranks."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._levels = graph.ranks
-        self._moved = graph.ranks.requeue
-        #: Entries of the free line, and fronts of the demands that are not set aside, by role.
+    dirty: dict[Vertex, int]
+    #: Ready vertices whose place in the order may have changed; the ready queue takes them out.
+    requeue: dict[Vertex, None]
+
+    def update(self) -> None: ...
+
+
+class ReadyQueue:
+    """All ready work, in the order of claims: effective priority, then depth, then number.
+
+    Args:
+        ranks: the ranks that make the order.
+        resources: the units that nodes need.
+        live: every vertex that is held under a lease, by assignee.
+        starvation: how often a node is bypassed before units are reserved for it.
+    """
+
+    def __init__(self, ranks: RankSource, resources: Semaphores, live: Mapping[str, Vertex], starvation: int) -> None:
+        self._ranks = ranks
+        self._requeue = ranks.requeue
+        self._resources = resources
+        self.reservations = Reservations(resources, live, starvation)
+        #: Nodes that need no units; and the heads of the classes that are not deferred; by role.
         self.free: dict[Role, Queue] = {}
-        self.fronts: dict[Role, list[Entry]] = {}
-        self.buckets: dict[Hashable, Line] = {}
-        self.demands: dict[Hashable, Demand] = {}
-        #: Demands by each resource of which they would take units afresh.
-        self.wanting: dict[str, dict[Demand, None]] = {}
-        #: Demands set aside, by what they lack (a resource's name, or (lender's id, resource)), fewest units first:
-        #: (units, turn, demand).
-        self.aside: dict[Hashable, list[tuple[int, int, Demand]]] = {}
-        self._turns = 0
+        self.heads: dict[Role, list[Entry]] = {}
+        self.buckets: dict[Hashable, Bucket] = {}
+        self.classes: dict[Hashable, SchedulingClass] = {}
+        #: Classes by each resource of which they would take units afresh.
+        self.wanting: dict[str, dict[SchedulingClass, None]] = {}
+        #: Deferred classes by what they lack (a resource's name, or (lender's id, resource)), fewest units first:
+        #: (units, version, class).
+        self.deferred: dict[Hashable, list[tuple[int, int, SchedulingClass]]] = {}
+        self._deferrals = 0
         self.free_count = 0
 
+    # ------------------------------------------------------------------------------------------ coming and going
+
     def add(self, v: Vertex) -> None:
-        """`v` is ready; it finds its place when the levels are known."""
-        self._moved[v] = None
+        """Add `v`, which is ready. It is put in order when the ranks are up to date."""
+        self._requeue[v] = None
 
     def remove(self, v: Vertex, role: Role) -> None:
-        """`v` is no longer ready, or must find another place."""
-        self._moved.pop(v, None)
+        """Remove `v`, which is ready no longer and was filed under `role`."""
+        self._requeue.pop(v, None)
         if v.queue_entry is not None:
             self._take_out(v, v.queue_entry, role)
         if v.bypass_count:
-            self._graph.resources.forgive(v)
+            self.reservations.reset_bypass(v)
 
     def move(self, v: Vertex, role: Role) -> None:
-        """`v` stays ready and must find another place; how often it was passed over stays with it."""
+        """File `v`, which stays ready and was filed under `role`, anew. Its bypass count stays."""
         if v.queue_entry is not None:
             self._take_out(v, v.queue_entry, role)
         self.add(v)
 
     def _take_out(self, v: Vertex, entry: Entry, role: Role) -> None:
-        line = v.bucket
-        if line is None:
+        bucket = v.bucket
+        if bucket is None:
             v.queue_entry = None
             self.free_count -= 1
             return
-        was_front = line.queues[role].first() is entry
+        was_head = bucket.queues[role].first() is entry
         v.queue_entry = None
         v.bucket = None
-        line.count -= 1
-        line.demand.count -= 1
-        if not line.count:
-            self._drop(line)
+        bucket.count -= 1
+        bucket.scheduling.count -= 1
+        if not bucket.count:
+            self._drop(bucket)
             return
-        if was_front:
-            self._show_front(line, role)
+        if was_head:
+            self._push_bucket_head(bucket, role)
 
     def refresh(self) -> None:
-        """Put every ready node whose level or place may have changed where it belongs now."""
-        levels = self._levels
-        if levels.dirty:
-            levels.update()
-        if self._moved:
-            moved: list[Entry] = [(-v.priority_start, -v.blevel_start, v.number, v) for v in self._moved]
-            self._moved.clear()
-            # In claim order, so that those who come together stand in one run of their queue.
+        """File every ready node whose rank or place may have changed, and decide for whom units are reserved."""
+        ranks = self._ranks
+        if ranks.dirty:
+            ranks.update()
+        if self._requeue:
+            moved: list[Entry] = [(-v.priority_start, -v.blevel_start, v.number, v) for v in self._requeue]
+            self._requeue.clear()
+            # In claim order, so that nodes that come together are in one run of their queue.
             moved.sort()
             for key in moved:
                 v = key[3]
@@ -98,16 +114,18 @@ class Lines:
                         continue
                     self._take_out(v, entry, role)
                 self._insert(v, key, role)
-        pools = self._graph.resources
-        if pools.starving or pools.kept:
-            pools.review()
+        reservations = self.reservations
+        if (reservations.starved or reservations.reserved) and reservations.update_reservations():
+            # Other units than before are reserved now, so every class that lacks units is looked at again.
+            for resource in [key for key in self.deferred if isinstance(key, str)]:
+                self.wake(resource)
 
-    def refile(self, v: Vertex) -> None:
-        """`v` stands alone from now on: it has starved, and what others of its line lack it may have."""
+    def isolate(self, v: Vertex) -> None:
+        """Give the starved node a bucket of its own, so that units can be reserved for it alone."""
         entry = v.queue_entry
         assert entry is not None
         self._take_out(v, entry, v.record.role)
-        # An entry of its own, for by the old one it would stand in two queues.
+        # A new entry object: by the old one it would be in two queues.
         self._insert(v, (*entry[:3], v), v.record.role)
 
     def _insert(self, v: Vertex, entry: Entry, role: Role) -> None:
@@ -120,223 +138,233 @@ class Lines:
                 queue = self.free[role] = Queue()
             queue.push(entry)
             return
-        line = v.bucket = self._line_of(v)
-        line.count += 1
-        line.demand.count += 1
-        queue = line.queues.get(role)
+        bucket = v.bucket = self._bucket_of(v)
+        bucket.count += 1
+        bucket.scheduling.count += 1
+        queue = bucket.queues.get(role)
         if queue is None:
-            queue = line.queues[role] = Queue()
+            queue = bucket.queues[role] = Queue()
         queue.push(entry)
         if queue.first() is entry:
-            self._show(line.demand, role, entry)
+            scheduling = bucket.scheduling
+            heappush(scheduling.heads.setdefault(role, []), entry)
+            if scheduling.missing_key is None:
+                heappush(self.heads.setdefault(role, []), entry)
 
-    def _line_of(self, v: Vertex) -> Line:
-        needs = v.record.needs
-        starving = v.number if v in self._graph.resources.starving else 0
-        key = (
-            tuple(sorted(needs.items())),
-            v.resource_ancestor.number if v.resource_ancestor is not None else 0,
-            starving,
-        )
-        line = self.buckets.get(key)
-        if line is None:
-            line = self.buckets[key] = Line(key, needs, v.resource_ancestor, starving)
-            self._join(line)
-            a = v.resource_ancestor
-            while a is not None:
-                if a.buckets is not None:
-                    a.buckets[line] = None
-                    line.above.append(a)
-                a = a.resource_ancestor
-        return line
+    def _bucket_of(self, v: Vertex) -> Bucket:
+        needs, above = v.record.needs, v.resource_ancestor
+        starved = v.number if v in self.reservations.starved else 0
+        key = (tuple(sorted(needs.items())), above.number if above is not None else 0, starved)
+        bucket = self.buckets.get(key)
+        if bucket is None:
+            bucket = self.buckets[key] = Bucket(key, needs, above, starved)
+            self._join(bucket)
+            while above is not None:
+                if above.buckets is not None:
+                    above.buckets[bucket] = None
+                    bucket.above.append(above)
+                above = above.resource_ancestor
+        return bucket
 
-    def _drop(self, line: Line) -> None:
-        del self.buckets[line.key]
-        self._part(line)
-        self._offer_next(line.demand, line)
-        for a in line.above:
+    def _drop(self, bucket: Bucket) -> None:
+        del self.buckets[bucket.key]
+        self._part(bucket)
+        self._push_next_heads(bucket.scheduling, bucket)
+        for a in bucket.above:
             if a.buckets is not None:
-                a.buckets.pop(line, None)
+                a.buckets.pop(bucket, None)
 
-    # -------------------------------------------------------------------------------------------------- demands
+    # ---------------------------------------------------------------------------------------- scheduling classes
 
-    def _join(self, line: Line) -> None:
-        units, exempt = self._graph.resources.demand(line.needs, line.under)
-        key = (units, exempt, line.starving)
-        demand = self.demands.get(key)
-        if demand is None:
-            demand = self.demands[key] = Demand(key, units, exempt, line.starving)
+    def _join(self, bucket: Bucket) -> None:
+        units, exempt = self._resources.external_units(bucket.needs, bucket.under)
+        key = (units, exempt, bucket.starved)
+        scheduling = self.classes.get(key)
+        if scheduling is None:
+            scheduling = self.classes[key] = SchedulingClass(key, units, exempt, bucket.starved)
             for resource, _, lender in units:
                 if lender is None:
-                    self.wanting.setdefault(resource, {})[demand] = None
-        demand.buckets[line] = None
-        demand.count += line.count
-        line.demand = demand
+                    self.wanting.setdefault(resource, {})[scheduling] = None
+        scheduling.buckets[bucket] = None
+        scheduling.count += bucket.count
+        bucket.scheduling = scheduling
 
-    def _part(self, line: Line) -> None:
-        demand = line.demand
-        del demand.buckets[line]
-        demand.count -= line.count
-        if not demand.buckets:
-            demand.turn = 0
-            del self.demands[demand.key]
-            for resource, _, lender in demand.units:
+    def _part(self, bucket: Bucket) -> None:
+        scheduling = bucket.scheduling
+        del scheduling.buckets[bucket]
+        scheduling.count -= bucket.count
+        if not scheduling.buckets:
+            scheduling.version = 0
+            del self.classes[scheduling.key]
+            for resource, _, lender in scheduling.units:
                 if lender is None:
                     wanting = self.wanting[resource]
-                    del wanting[demand]
+                    del wanting[scheduling]
                     if not wanting:
                         del self.wanting[resource]
 
-    def reconsider(self, line: Line) -> None:
-        """The nodes of `line` would take other units now, or from elsewhere."""
-        before = line.demand
-        self._part(line)
-        self._join(line)
-        self._offer_next(before, line)
-        for role in line.queues:
-            self._show_front(line, role)
+    def reclassify(self, buckets: Iterable[Bucket]) -> None:
+        """Find the class of each of `buckets` anew: its nodes may take other units now, or from elsewhere."""
+        for bucket in tuple(buckets):
+            before = bucket.scheduling
+            self._part(bucket)
+            self._join(bucket)
+            self._push_next_heads(before, bucket)
+            for role in bucket.queues:
+                self._push_bucket_head(bucket, role)
 
-    def _offer_next(self, demand: Demand, line: Line) -> None:
-        """`line` is no longer of `demand`: where it had the front, another has it now."""
-        if demand.buckets and demand.lacking is None:
-            for role in line.queues:
-                self._offer(demand, role)
+    def _push_next_heads(self, scheduling: SchedulingClass, bucket: Bucket) -> None:
+        """Find the heads of a class that `bucket` has left: it may have had the former ones."""
+        if scheduling.buckets and scheduling.missing_key is None:
+            for role in bucket.queues:
+                self._push_head(scheduling, role)
 
-    def _show(self, demand: Demand, role: Role, entry: Entry) -> None:
-        """`entry` is the front of a line of `demand`."""
-        heappush(demand.fronts.setdefault(role, []), entry)
-        if demand.lacking is None:
-            heappush(self.fronts.setdefault(role, []), entry)
-
-    def _show_front(self, line: Line, role: Role) -> None:
-        """The front of `line` is another now, and so may be that of its demand."""
-        demand = line.demand
-        entry = line.queues[role].first()
+    def _push_bucket_head(self, bucket: Bucket, role: Role) -> None:
+        """Find the head of `bucket`, and so of its class, after the former one has left."""
+        scheduling = bucket.scheduling
+        entry = bucket.queues[role].first()
         if entry is not None:
-            heappush(demand.fronts.setdefault(role, []), entry)
-        if demand.lacking is None:
-            self._offer(demand, role)
+            heappush(scheduling.heads.setdefault(role, []), entry)
+        if scheduling.missing_key is None:
+            self._push_head(scheduling, role)
 
-    def _offer(self, demand: Demand, role: Role) -> None:
-        front = self._front(demand, role)
-        if front is not None:
-            heappush(self.fronts.setdefault(role, []), front)
+    def _push_head(self, scheduling: SchedulingClass, role: Role) -> None:
+        entry = self._head_of_role(scheduling, role)
+        if entry is not None:
+            heappush(self.heads.setdefault(role, []), entry)
 
     @staticmethod
-    def _front(demand: Demand, role: Role) -> Entry | None:
-        heap = demand.fronts.get(role)
+    def _head_of_role(scheduling: SchedulingClass, role: Role) -> Entry | None:
+        heap = scheduling.heads.get(role)
         while heap:
             entry = heap[0]
             v = entry[3]
-            if v.queue_entry is entry and v.bucket is not None and v.bucket.demand is demand:
+            if v.queue_entry is entry and v.bucket is not None and v.bucket.scheduling is scheduling:
                 return entry
             heappop(heap)
         return None
 
-    def front(self, demand: Demand) -> Entry | None:
-        """The first node of `demand`, of whatever role."""
-        return self._first(self._front(demand, role) for role in demand.fronts)
+    def head(self, scheduling: SchedulingClass) -> Entry | None:
+        """Return the first entry of a class, of whatever role."""
+        return _first(self._head_of_role(scheduling, role) for role in scheduling.heads)
 
-    def lacks_something(self, demand: Demand) -> bool:
-        """Whether the nodes of `demand` cannot run now."""
-        return demand.lacking is not None or self._graph.resources.lacks(demand) is not None
+    # -------------------------------------------------------------------------------------------- lack of units
 
-    def lacking_count(self) -> int:
-        """How many ready nodes cannot run now."""
+    def is_short(self, scheduling: SchedulingClass) -> bool:
+        """Return whether the nodes of a class lack units now."""
+        return scheduling.missing_key is not None or self.reservations.missing(scheduling) is not None
+
+    def short_count(self) -> int:
+        """Return how many ready nodes lack units now."""
         self.refresh()
-        return sum(demand.count for demand in self.demands.values() if self.lacks_something(demand))
+        return sum(scheduling.count for scheduling in self.classes.values() if self.is_short(scheduling))
 
-    def _set_aside(self, demand: Demand, key: Hashable, units: int) -> None:
-        self._turns += 1
-        demand.lacking = key
-        demand.turn = self._turns
-        heap = self.aside.setdefault(key, [])
-        if len(heap) > 2 * len(self.demands) + 8:
-            heap[:] = [note for note in heap if note[2].turn == note[1]]
+    def missing(self, v: Vertex) -> list[tuple[Grant, int]]:
+        """Return each grant that a claim of the ready node `v` cannot have now, with the units free for it."""
+        self.refresh()
+        return self.reservations.missing_grants(v.bucket.scheduling) if v.bucket is not None else []
+
+    def _defer(self, scheduling: SchedulingClass, key: Hashable, units: int) -> None:
+        self._deferrals += 1
+        scheduling.missing_key = key
+        scheduling.version = self._deferrals
+        heap = self.deferred.setdefault(key, [])
+        if len(heap) > 2 * len(self.classes) + 8:
+            heap[:] = [note for note in heap if note[2].version == note[1]]
             heapify(heap)
-        heappush(heap, (units, demand.turn, demand))
+        heappush(heap, (units, scheduling.version, scheduling))
 
-    def reopen(self, key: Hashable, free: int | None = None) -> None:
-        """Something of what demands set aside on `key` lack came back: those whom `free` units may help are looked at.
-
-        Without `free` all of them are.
-        """
-        heap = self.aside.get(key)
+    def wake(self, key: Hashable, free: int | None = None) -> None:
+        """Look again at the classes deferred for `key` that `free` units may help; at all of them if it is None."""
+        heap = self.deferred.get(key)
         while heap and (free is None or heap[0][0] <= free):
-            _, turn, demand = heappop(heap)
-            if demand.turn == turn:
-                demand.lacking = None
-                demand.turn = 0
-                for role in demand.fronts:
-                    self._offer(demand, role)
+            _, version, scheduling = heappop(heap)
+            if scheduling.version == version:
+                scheduling.missing_key = None
+                scheduling.version = 0
+                for role in scheduling.heads:
+                    self._push_head(scheduling, role)
         if heap is not None and not heap:
-            del self.aside[key]
+            del self.deferred[key]
+
+    def record_bypasses(self, v: Vertex, claimed: ClaimGrants) -> None:
+        """Count a bypass of each class head that comes before `v` and waits for units that a claim of `v` takes."""
+        entry, bucket = v.queue_entry, v.bucket
+        assert entry is not None
+        assert bucket is not None
+        bypassed: dict[Entry, None] = {}
+        for _, grants in claimed:
+            for g in grants:
+                if g.lender is None and len(self.wanting.get(g.resource, ())) > 1:
+                    for scheduling in self.wanting[g.resource]:
+                        if scheduling is not bucket.scheduling and not scheduling.starved:
+                            head = self.head(scheduling)
+                            if head is not None and head < entry and self.is_short(scheduling):
+                                bypassed[head] = None
+        for head in sorted(bypassed):
+            if self.reservations.record_bypass(head[3]):
+                self.isolate(head[3])
+
+    def restore_bypasses(self, bypasses: Sequence[Bypass]) -> None:
+        """Undo what a mutation changed of the bypass counts."""
+        for v in self.reservations.restore(bypasses):
+            if v.queue_entry is not None:
+                self.move(v, v.record.role)
 
     # ---------------------------------------------------------------------------------------------------- order
 
     def _top(self, role: Role) -> Entry | None:
-        """The first node of `role` that can run now."""
+        """Return the first entry of `role` that can run now."""
         queue = self.free.get(role)
         best = queue.first() if queue is not None else None
-        heap = self.fronts.get(role)
+        heap = self.heads.get(role)
         if heap:
-            pools = self._graph.resources
+            reservations = self.reservations
             while heap:
                 entry = heap[0]
                 v = entry[3]
-                line = v.bucket
-                if v.queue_entry is not entry or line is None or line.demand.lacking is not None:
+                bucket = v.bucket
+                if v.queue_entry is not entry or bucket is None or bucket.scheduling.missing_key is not None:
                     heappop(heap)
                     continue
                 if best is not None and best < entry:
                     break
-                lacks = pools.lacks(line.demand)
-                if lacks is None:
+                missing = reservations.missing(bucket.scheduling)
+                if missing is None:
                     return entry
                 heappop(heap)
-                self._set_aside(line.demand, *lacks)
+                self._defer(bucket.scheduling, *missing)
         return best
 
     def pick(self, role: Role | None, slack: float, strict: bool) -> Vertex | None:
-        """The node that claim_next takes (law 5.2, 5.4), or None where nothing that may be taken can run."""
+        """Return the node that claim_next takes (law 5.2, 5.4), or None if no node that may be taken can run."""
         self.refresh()
         top = self._top
         if role is None:
             best: Entry | None = None
-            for r in self.free.keys() | self.fronts.keys() if self.fronts else self.free:
+            for r in self.free.keys() | self.heads.keys() if self.heads else self.free:
                 entry = top(r)
                 if entry is not None and (best is None or entry < best):
                     best = entry
             return best[3] if best is not None else None
         exact = top(role)
-        broad = self._first(top(r) for r in _BROAD if r is not role)
-        other = None if strict else self._first(top(r) for r in Role if r is not role and r not in _BROAD)
-        best = self._first((exact, broad, other))
+        broad = _first(top(r) for r in _BROAD if r is not role)
+        other = None if strict else _first(top(r) for r in Role if r is not role and r not in _BROAD)
+        best = _first((exact, broad, other))
         if best is None:
             return None
-        return self._affine(best, slack, (exact, broad, other))
-
-    @staticmethod
-    def _first(entries: Iterable[Entry | None]) -> Entry | None:
-        return min((e for e in entries if e is not None), default=None)
-
-    @staticmethod
-    def _affine(best: Entry, slack: float, by_affinity: tuple[Entry | None, ...]) -> Vertex:
-        """Of the fronts by affinity, the first that is of the highest priority and within slack of the deepest."""
-        for entry in by_affinity:
-            if entry is not None and entry[0] == best[0] and -entry[1] >= -best[1] - slack:
-                return entry[3]
-        raise AssertionError("the best is within slack of itself")
+        return _by_affinity(best, slack, (exact, broad, other))
 
     def in_order(self, role: Role | None, slack: float, strict: bool) -> list[tuple[Vertex, bool]]:
-        """All ready work in the order in which claim_next would take it, each with whether it can run now."""
+        """Return all ready work in the order in which claim_next would take it, each with whether it can run now."""
         self.refresh()
-        lacking = {demand for demand in self.demands.values() if self.lacks_something(demand)}
+        short = {scheduling for scheduling in self.classes.values() if self.is_short(scheduling)}
 
         def runnable(v: Vertex) -> bool:
-            return v.bucket is None or v.bucket.demand not in lacking
+            return v.bucket is None or v.bucket.scheduling not in short
 
-        ready = sorted(v.queue_entry for v in self._graph.ready_work() if v.queue_entry is not None)
+        queues = [*self.free.values(), *(q for bucket in self.buckets.values() for q in bucket.queues.values())]
+        ready = sorted(entry for queue in queues for entry in queue if entry[3].queue_entry is entry)
         if role is None:
             return [(e[3], runnable(e[3])) for e in ready]
         classes: tuple[list[Entry], list[Entry], list[Entry]] = ([], [], [])
@@ -350,10 +378,22 @@ class Lines:
                 classes[2].append(e)
         order = []
         while any(classes):
-            fronts = tuple(c[-1] if c else None for c in classes)
-            best = self._first(fronts)
+            heads = tuple(c[-1] if c else None for c in classes)
+            best = _first(heads)
             assert best is not None
-            v = self._affine(best, slack, fronts)
+            v = _by_affinity(best, slack, heads)
             next(c for c in classes if c and c[-1][3] is v).pop()
             order.append((v, runnable(v)))
         return order
+
+
+def _first(entries: Iterable[Entry | None]) -> Entry | None:
+    return min((e for e in entries if e is not None), default=None)
+
+
+def _by_affinity(best: Entry, slack: float, heads: tuple[Entry | None, ...]) -> Vertex:
+    """Return the first of `heads`, best affinity first, of the highest priority and within slack of the deepest."""
+    for entry in heads:
+        if entry is not None and entry[0] == best[0] and -entry[1] >= -best[1] - slack:
+            return entry[3]
+    raise AssertionError("the best is within slack of itself")

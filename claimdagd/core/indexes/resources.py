@@ -1,30 +1,24 @@
 """Resources as counting semaphores: what a claim takes, what it borrows, what returns (law 6.1, 6.2, 6.3, 6.4).
 
-A grant is on its holder's record; the pools here are an index of them. Must not change a record itself: it says what a
-claim would take (`plan`) and what stays where a claim is handed back (`handed_back`), and the verbs put that.
+The grants themselves are in the records of their holders; this table is an index of them. It computes grants and never
+changes a record: the operations do that.
 """
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Hashable
+from typing import TypeAlias
 
-from claimdagd.core.state import Demand, Entry, Units, Vertex
+from claimdagd.core.state import ClaimGrants, Units, Vertex
 from claimdagd.model import TERMINAL, Grant
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from claimdagd.core.graph import Graph
-
-#: A node, how often it had been passed over, and its place among the starving (0: none).
-Passed: TypeAlias = tuple[Vertex, int, int]
-#: What a claim takes: each holder-to-be with its grants, highest ancestor first.
-Plan: TypeAlias = list[tuple[Vertex, tuple[Grant, ...]]]
+#: Called when units of a key come back, with how many units of it are free, or None for a loan. The key is a
+#: resource's name, or (lender's id, resource).
+OnFreed: TypeAlias = Callable[[Hashable, int | None], None]
 
 
-class Pool:
-    """One resource: units used, and by whom."""
+class Semaphore:
+    """The use of one resource: how many units are used, and by which vertices."""
 
     __slots__ = ("holders", "used")
 
@@ -33,85 +27,74 @@ class Pool:
         self.holders: dict[Vertex, int] = {}
 
 
-class Pools:
-    """Every resource that was ever needed or configured, and every loan of one."""
+class ResourceTable:
+    """Every resource that is held or configured, and every loan of one."""
 
-    def __init__(self, graph: Graph, starvation: int) -> None:
-        self._graph = graph
-        self.starvation = starvation
+    def __init__(self, on_freed: OnFreed) -> None:
+        self._on_freed = on_freed
         self.configured: dict[str, int] = {}
-        self.pools: dict[str, Pool] = {}
-        #: (lender's id, resource) to its one direct borrower.
+        self.semaphores: dict[str, Semaphore] = {}
+        #: (lender's id, resource) to the one vertex that borrows directly from it.
         self.loans: dict[tuple[str, str], Vertex] = {}
-        #: Ready nodes passed over too often, the longest starving first: units are kept for them.
-        self.starving: dict[Vertex, int] = {}
-        self._starved = 0
-        #: What the mutation under way changed of that: node, how often it had been passed over, and its place in
-        #: `starving` (0: none).
-        self.passed: list[Passed] = []
-        #: What is kept for those of them for whom anything is: the node's number, and the units.
-        self.kept: list[tuple[int, Units]] = []
 
     def capacity(self, resource: str) -> int:
-        """Units that there are: 1 where nobody configured it."""
+        """Return how many units there are: 1 unless configured."""
         return self.configured.get(resource, 1)
 
     def set_capacity(self, resource: str, units: int | None) -> None:
-        """Configure `resource`; None takes the configuration back."""
+        """Configure `resource`; None removes the configuration."""
         if units is None:
             self.configured.pop(resource, None)
         else:
             self.configured[resource] = units
-        self._graph.changes += 1
-        self._graph.ready_queue.reopen(resource, self.free(resource))
+        self._on_freed(resource, self.free(resource))
 
     def free(self, resource: str) -> int:
-        """Units that nobody holds; never negative, also where the capacity was lowered below what is held."""
-        pool = self.pools.get(resource)
-        return max(0, self.capacity(resource) - (pool.used if pool is not None else 0))
+        """Return how many units nobody holds: 0 if the capacity was lowered below what is held."""
+        semaphore = self.semaphores.get(resource)
+        return max(0, self.capacity(resource) - (semaphore.used if semaphore is not None else 0))
 
-    # ------------------------------------------------------------------------------------------------- the index
+    def holders(self, resource: str) -> dict[Vertex, int]:
+        """Return who holds units of `resource`, and how many."""
+        semaphore = self.semaphores.get(resource)
+        return semaphore.holders if semaphore is not None else {}
 
-    def move_grants(self, v: Vertex, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> None:
-        """`v` holds `new` from now on, and no longer `old`."""
-        lines = self._graph.ready_queue
+    def index_grants(self, v: Vertex, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> None:
+        """Update the index for `v`, which held `old` and holds `new`."""
         for g in old:
             if g in new:
                 continue
             if g.lender is None:
-                pool = self.pools[g.resource]
-                pool.used -= g.units
-                del pool.holders[v]
-                if not pool.used:
-                    del self.pools[g.resource]
-                lines.reopen(g.resource, self.free(g.resource))
+                semaphore = self.semaphores[g.resource]
+                semaphore.used -= g.units
+                del semaphore.holders[v]
+                if not semaphore.used:
+                    del self.semaphores[g.resource]
+                self._on_freed(g.resource, self.free(g.resource))
             else:
                 del self.loans[(g.lender, g.resource)]
-                lines.reopen((g.lender, g.resource))
+                self._on_freed((g.lender, g.resource), None)
         for g in new:
             if g in old:
                 continue
             if g.lender is None:
-                pool = self.pools.setdefault(g.resource, Pool())
-                pool.used += g.units
-                pool.holders[v] = g.units
+                semaphore = self.semaphores.setdefault(g.resource, Semaphore())
+                semaphore.used += g.units
+                semaphore.holders[v] = g.units
             else:
                 self.loans[(g.lender, g.resource)] = v
-        if bool(old) is not bool(new) or old != new:
-            for line in tuple(v.buckets or ()):
-                lines.reconsider(line)
 
     @staticmethod
     def holds(v: Vertex, resource: str) -> bool:
-        """Whether `v` has a grant of `resource`, its own or borrowed."""
+        """Return whether `v` has a grant of `resource`, its own or borrowed."""
         return any(g.resource == resource for g in v.record.grants)
 
     # ----------------------------------------------------------------------------------------------- taking units
 
-    def plan(self, v: Vertex) -> Plan:
-        """What a claim of `v` takes, whether or not it is there: its needs and those of groups above without theirs.
+    def claim_grants(self, v: Vertex) -> ClaimGrants:
+        """Return what a claim of `v` takes, free or not: its needs, and those of groups above that hold none yet.
 
-        A need that an ancestor holds is borrowed from the nearest such ancestor, else taken fresh.
+        A need is borrowed from the nearest ancestor that holds the resource; if none does, it is taken afresh.
         """
         takers = [v] if v.record.needs else []
         a = v.resource_ancestor
@@ -134,11 +117,15 @@ class Pools:
             taken[taker] = tuple(grants)
         return list(taken.items())
 
-    def demand(self, needs: dict[str, int], under: Vertex | None) -> tuple[Units, bool]:
-        """What a claim of a node with `needs`, whose nearest needy ancestor is `under`, takes from outside itself.
+    def external_units(self, needs: dict[str, int], under: Vertex | None) -> tuple[Units, bool]:
+        """Return the units that a claim takes from outside itself, and whether an ancestor holds units.
 
-        That is without what it would borrow from groups that take theirs in the same step. And whether an ancestor
-        holds units: work below held units must go on, or those would never come back, so nothing is kept from it.
+        What the claim would borrow from groups that take theirs in the same step is left out. Work below held units
+        must go on, or those units would never come back: so it is exempt from reservations.
+
+        Args:
+            needs: the needs of the node to be claimed.
+            under: its nearest ancestor that has needs.
         """
         takers: list[tuple[Vertex | None, dict[str, int]]] = [(None, needs)]
         exempt = False
@@ -163,159 +150,28 @@ class Pools:
                 taken.add((taker, resource))
         return tuple(units), exempt
 
-    def lacks(self, demand: Demand) -> tuple[Hashable, int] | None:
-        """The first thing that claims of `demand` lack now, a resource's name or (lender's id, resource), and how many
-        units of it they need (0: whatever comes back); None where they lack nothing.
-        """
-        for resource, count, lender in demand.units:
-            if lender is not None:
-                if (lender, resource) in self.loans:
-                    return (lender, resource), 0
-            elif self._free_for(demand, resource) < count:
-                return resource, count
-        return None
-
-    def missing(self, v: Vertex) -> list[tuple[Grant, int]]:
-        """All that a claim of the ready node `v` lacks now: the grant that cannot be had, and the units free for it."""
-        self._graph.ready_queue.refresh()
-        demand = v.bucket.demand if v.bucket is not None else None
-        found: list[tuple[Grant, int]] = []
-        for resource, count, lender in demand.units if demand is not None else ():
-            if lender is not None:
-                if (lender, resource) in self.loans:
-                    found.append((Grant(resource, count, lender), 0))
-            else:
-                assert demand is not None
-                free = self._free_for(demand, resource)
-                if free < count:
-                    found.append((Grant(resource, count), free))
-        return found
-
-    # -------------------------------------------------------------------------------------------------- starvation
-
-    def _free_for(self, demand: Demand, resource: str) -> int:
-        free = self.free(resource)
-        if self.kept and not demand.exempt:
-            for number, units in self.kept:
-                if number == demand.starving:
-                    break
-                free -= sum(count for r, count, lender in units if r == resource and lender is None)
-        return max(0, free)
-
-    def review(self) -> None:
-        """Decide for whom units are kept, the longest starving first.
-
-        Nothing idles for a node that could not run even with all units back; nor while no claim is live that could
-        bring back what it lacks, for then nobody knows when, and what is free may be what the others wait for.
-        """
-        kept = []
-        moving: set[Vertex] | None = None
-        for s in self.starving:
-            if s.bucket is None or not self._graph.live:
-                continue
-            units = s.bucket.demand.units
-            if any(lender is None and count > self.capacity(resource) for resource, count, lender in units):
-                continue
-            holders: list[Vertex] = []
-            for resource, count, lender in units:
-                if lender is not None:
-                    if (lender, resource) in self.loans:
-                        holders.append(self.loans[(lender, resource)])
-                elif self.free(resource) < count:
-                    holders += self.pools[resource].holders
-            if holders:
-                if moving is None:
-                    moving = self._moving()
-                if not any(h in moving for h in holders):
-                    continue
-            kept.append((s.number, units))
-        if kept != self.kept:
-            self.kept = kept
-            # Other units than before are kept now: whoever lacks any is looked at again.
-            for key in tuple(self._graph.ready_queue.aside):
-                if isinstance(key, str):
-                    self._graph.ready_queue.reopen(key)
-
-    def _moving(self) -> set[Vertex]:
-        """Everything that is held under a lease or has something below it that is."""
-        moving: set[Vertex] = set()
-        for held in self._graph.by_assignee.values():
-            v: Vertex | None = held
-            while v is not None and v not in moving:
-                moving.add(v)
-                v = v.parent
-        return moving
-
-    def pass_over(self, v: Vertex, plan: Plan) -> None:
-        """A claim of `v` takes units: the fronts of demands ahead of it that wait for any of them are passed over."""
-        lines = self._graph.ready_queue
-        entry, line = v.queue_entry, v.bucket
-        assert entry is not None
-        assert line is not None
-        passed: dict[Entry, None] = {}
-        for _, grants in plan:
-            for g in grants:
-                if g.lender is None and len(lines.wanting.get(g.resource, ())) > 1:
-                    for demand in lines.wanting[g.resource]:
-                        if demand is not line.demand and not demand.starving:
-                            front = lines.front(demand)
-                            if front is not None and front < entry and lines.lacks_something(demand):
-                                passed[front] = None
-        for front in sorted(passed):
-            s = front[3]
-            self.passed.append((s, s.bypass_count, 0))
-            s.bypass_count += 1
-            if s.bypass_count >= self.starvation:
-                self._starved += 1
-                self.starving[s] = self._starved
-                lines.refile(s)
-
-    def forgive(self, v: Vertex) -> None:
-        """`v` waits no more: nothing is kept for it."""
-        self.passed.append((v, v.bypass_count, self.starving.pop(v, 0)))
-        v.bypass_count = 0
-
-    def restore(self, passed: Sequence[Passed]) -> None:
-        """Take back what a mutation changed of who was passed over."""
-        for v, passes, place in reversed(passed):
-            v.bypass_count = passes
-            if (v in self.starving) is not (place > 0):
-                if place:
-                    self.starving[v] = place
-                else:
-                    del self.starving[v]
-                if v.queue_entry is not None:
-                    self._graph.ready_queue.move(v, v.record.role)
-        self.starving = dict(sorted(self.starving.items(), key=itemgetter(1)))
-
     # ------------------------------------------------------------------------------------------- giving units back
 
-    def handed_back(self, v: Vertex) -> list[tuple[Vertex, tuple[Grant, ...]]]:
-        """Who holds what once the claim of `v` is handed back: `v` nothing; what a live descendant uses goes to it."""
-        changes: list[tuple[Vertex, tuple[Grant, ...]]] = []
-        passed: dict[Vertex, list[Grant]] = {}
+    def grants_after_release(self, v: Vertex) -> ClaimGrants:
+        """Return who holds what once the claim of `v` is given up: `v` nothing, its borrowers what they use of it."""
+        changes: ClaimGrants = [(v, ())]
+        passed: dict[Vertex, dict[str, str | None]] = {}
         for g in v.record.grants:
             borrower = self.loans.get((v.record.id, g.resource))
             if borrower is not None:
-                passed.setdefault(borrower, []).append(g)
-        changes.append((v, ()))
-        for borrower, grants in passed.items():
-            lender_of = {g.resource: g.lender for g in grants}
-            changes.append(
-                (
-                    borrower,
-                    tuple(
-                        Grant(b.resource, b.units, lender_of[b.resource])
-                        if b.lender == v.record.id and b.resource in lender_of
-                        else b
-                        for b in borrower.record.grants
-                    ),
-                )
-            )
+                passed.setdefault(borrower, {})[g.resource] = g.lender
+        for borrower, lender_of in passed.items():
+            grants = [
+                Grant(b.resource, b.units, lender_of[b.resource])
+                if b.lender == v.record.id and b.resource in lender_of
+                else b
+                for b in borrower.record.grants
+            ]
+            changes.append((borrower, tuple(grants)))
         return changes
 
     def idle_groups(self, v: Vertex) -> list[Vertex]:
-        """Groups above `v` that hold units under which nobody is claimed, running or completing, nearest first."""
+        """Return the groups above `v`, nearest first, that hold units and have no active node below them."""
         idle = []
         a = v.resource_ancestor
         while a is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from claimdagd.core.indexes.links import subtree
 from claimdagd.core.refusal import Refusal
 from claimdagd.model import TERMINAL
 from claimdagd.wire import Code
@@ -34,7 +35,7 @@ def make_room(graph: Graph, verb: str) -> None:
             v = entry[3]
             if not _is_current(graph, entry):
                 continue
-            tree = graph.subtree(v)
+            tree = subtree(v)
             if any(map(_is_hung_on, tree)):
                 kept.append(entry)
                 continue

@@ -1,10 +1,9 @@
 """Deadlocks between subtrees: each holds what the other's work needs (law 6.8). Found and named, never silent.
 
-The rule is an optimistic fixpoint, as the banker's algorithm has it: assume that every live claim ends and that all
-work that can run is run and ends well; units held for a subtree come back when all of it has ended. Work that can then
-still not run for want of units that unfinished subtrees hold is deadlocked. Blocked work does not count as held up by
-units.
-Read only.
+The rule is an optimistic fixpoint, as in the banker's algorithm: assume that every live claim ends and that all work
+that can run is run and is done; units held for a subtree come back when all of it has ended. Work that still cannot run
+then, because unfinished subtrees hold the units that it lacks, is deadlocked. Blocked work does not count as held up by
+units. Read only.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from claimdagd.core.indexes.ranks import members
-from claimdagd.core.state import ON_OUTCOME, Vertex
+from claimdagd.core.state import Vertex
 from claimdagd.model import LIVE, TERMINAL, Status, number_of
+from claimdagd.waitgraph import END, ON_OUTCOME, awaited_milestone, components
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable
 
     from claimdagd.core.graph import Graph
     from claimdagd.core.state import Units
@@ -27,34 +27,35 @@ Awaited: TypeAlias = "tuple[Vertex, bool] | tuple[str, str] | str"
 
 
 def deadlock_possible(graph: Graph) -> bool:
-    """Whether a deadlock is possible at all: ready work lacks units, and some are held for more than a live claim."""
+    """Return whether ready work lacks units of which some are held for more than a live claim; else there is none."""
     graph.ready_queue.refresh()
-    if not any(map(graph.ready_queue.lacks_something, graph.ready_queue.demands.values())):
+    if not any(map(graph.ready_queue.is_short, graph.ready_queue.classes.values())):
         return False
-    holders = [v for pool in graph.resources.pools.values() for v in pool.holders]
+    holders = [v for semaphore in graph.resources.semaphores.values() for v in semaphore.holders]
     return any(not graph.is_live(v) or v.open_children for v in holders)
 
 
 def find_deadlocks(graph: Graph) -> list[dict[str, Any]]:
-    """Every deadlock: {subtrees: ids of holders, resources: names, nodes: ids of work that waits for ever, text}."""
+    """Return every deadlock: {subtrees: ids of holders, resources: names, nodes: ids of the stuck work, text}."""
     found_at, found = graph.deadlocks
     if found_at != graph.changes:
-        optimist = _Optimist(graph)
-        optimist.run()
-        found = sorted(map(optimist.describe, optimist.knots()), key=lambda knot: number_of(knot["subtrees"][0]))
+        simulation = _CompletionSimulation(graph)
+        simulation.run()
+        described = map(simulation.describe, simulation.components())
+        found = sorted(described, key=lambda deadlock: number_of(deadlock["subtrees"][0]))
         graph.deadlocks = (graph.changes, found)
     return found
 
 
-class _Optimist:
-    """Follows on paper which ends come, and which units come back; each step of it once."""
+class _CompletionSimulation:
+    """Simulates which nodes can end and which units can come back; each step once."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.own_over: set[Vertex] = set()
         self.over: set[Vertex] = set()
-        #: How much still keeps each node from starting: deps that are not met, and a gate above that is closed.
-        self._closed_by: dict[Vertex, int] = {}
+        #: How much still keeps each node from starting: unmet deps, and a group above that is gated.
+        self._obstacles: dict[Vertex, int] = {}
         self._open_children: dict[Vertex, int] = {}
         self._given_back: dict[str, int] = {}
         self._loans_over: set[tuple[str, str]] = set()
@@ -64,26 +65,27 @@ class _Optimist:
         self._todo: list[tuple[Callable[[Vertex], None], Vertex]] = []
 
     def run(self) -> None:
+        """Simulate to the end."""
         cone = self._cone()
         for v in cone:
-            self._closed_by[v] = v.unmet + (v.gating_group is not None and v.gating_group.gated)
+            self._obstacles[v] = v.unmet + (v.gating_group is not None and v.gating_group.gated)
             self._open_children[v] = v.open_children
         for v in cone:
             if v.children if v.group else v.record.status in LIVE or v.record.status is Status.COMPLETING:
-                # The children of a group decide it, also where it holds back those that have not begun.
-                self._todo.append((self._own_ends, v))
-            if v.record.status is not Status.BLOCKED and not self._closed_by[v]:
-                self._todo.append((self._opens, v))
+                # The children of a group decide it, even if it keeps those from starting that have not begun.
+                self._todo.append((self._end_own_part, v))
+            if v.record.status is not Status.BLOCKED and not self._obstacles[v]:
+                self._todo.append((self._start, v))
         while self._todo:
             step, v = self._todo.pop()
             step(v)
 
     def _cone(self) -> list[Vertex]:
-        """Whatever the end of a holder of units hangs on, however far: nothing else can be part of a deadlock."""
-        pools = self.graph.resources
-        holders = [h for pool in pools.pools.values() for h in pool.holders]
-        # Whose end matters; where only the start or the own result does, the children do not.
-        ends = dict.fromkeys([*holders, *pools.loans.values()])
+        """Return all that the end of a holder of units waits for, however far: nothing else can be in a deadlock."""
+        resources = self.graph.resources
+        holders = [h for semaphore in resources.semaphores.values() for h in semaphore.holders]
+        # Whose end matters. The children of the others do not, because only the start or the own result matters.
+        ends = dict.fromkeys([*holders, *resources.loans.values()])
         starts: dict[Vertex, None] = {}
         todo = list(ends)
         while todo:
@@ -100,32 +102,32 @@ class _Optimist:
                         todo.append(x)
         return list(ends | starts)
 
-    def _less(self, v: Vertex) -> None:
-        """One thing less keeps `v` from starting."""
-        self._closed_by[v] -= 1
-        if not self._closed_by[v] and v.record.status is not Status.BLOCKED:
-            self._todo.append((self._opens, v))
+    def _remove_obstacle(self, v: Vertex) -> None:
+        """Count that one obstacle to the start of `v` is gone."""
+        self._obstacles[v] -= 1
+        if not self._obstacles[v] and v.record.status is not Status.BLOCKED:
+            self._todo.append((self._start, v))
 
-    def _opens(self, v: Vertex) -> None:
-        """`v` may start, as far as deps and holds go."""
+    def _start(self, v: Vertex) -> None:
+        """Start `v`, whose deps are met and which no group keeps back."""
         if v.group:
             if v.gated:
                 for x in members(v):
-                    if x in self._closed_by:
-                        self._less(x)
-            self._own_ends(v)
+                    if x in self._obstacles:
+                        self._remove_obstacle(x)
+            self._end_own_part(v)
         elif v.record.status is Status.READY or v.record.status is Status.TODO:
-            self._short[v], _ = self.graph.resources.demand(v.record.needs, v.resource_ancestor)
+            self._short[v], _ = self.graph.resources.external_units(v.record.needs, v.resource_ancestor)
             self._try(v)
 
     def _try(self, v: Vertex) -> None:
-        """Run `v` if the units are there by now, else note the first thing that it lacks."""
-        pools = self.graph.resources
+        """Run `v` if its units are free by now, else note the first one that it lacks."""
+        resources = self.graph.resources
         for resource, count, lender in self._short[v]:
             key: Hashable = resource
             if lender is not None:
                 key = (lender, resource)
-                if key not in pools.loans or key in self._loans_over:
+                if key not in resources.loans or key in self._loans_over:
                     continue
                 count = 0
             elif self._free(resource) >= count:
@@ -133,7 +135,7 @@ class _Optimist:
             heappush(self._short_of.setdefault(key, []), (count, v.number, v))
             return
         del self._short[v]
-        self._own_ends(v)
+        self._end_own_part(v)
 
     def _free(self, resource: str) -> int:
         return self.graph.resources.free(resource) + self._given_back.get(resource, 0)
@@ -143,27 +145,27 @@ class _Optimist:
         while waiting and waiting[0][0] <= free:
             self._todo.append((self._try, heappop(waiting)[2]))
 
-    def _own_ends(self, v: Vertex) -> None:
+    def _end_own_part(self, v: Vertex) -> None:
         if v in self.own_over:
             return
         self.own_over.add(v)
         for x, edge in (v.dependents or {}).items():
-            if edge & ON_OUTCOME and v.record.outcome is None and x in self._closed_by:
-                self._less(x)
-        self._may_end(v)
+            if edge & ON_OUTCOME and v.record.outcome is None and x in self._obstacles:
+                self._remove_obstacle(x)
+        self._end_if_children_have(v)
 
-    def _may_end(self, v: Vertex) -> None:
+    def _end_if_children_have(self, v: Vertex) -> None:
         if v in self.own_over and not self._open_children[v] and v not in self.over:
             self.over.add(v)
-            self._ends(v)
+            self._end(v)
 
-    def _ends(self, v: Vertex) -> None:
+    def _end(self, v: Vertex) -> None:
         for x, edge in (v.dependents or {}).items():
-            if not edge & ON_OUTCOME and x in self._closed_by:
-                self._less(x)
+            if not edge & ON_OUTCOME and x in self._obstacles:
+                self._remove_obstacle(x)
         if v.parent in self._open_children:
             self._open_children[v.parent] -= 1
-            self._may_end(v.parent)
+            self._end_if_children_have(v.parent)
         for g in v.record.grants:
             if g.lender is None:
                 self._given_back[g.resource] = self._given_back.get(g.resource, 0) + g.units
@@ -172,81 +174,49 @@ class _Optimist:
                 self._loans_over.add((g.lender, g.resource))
                 self._try_again((g.lender, g.resource), 0)
 
-    def awaited(self, n: Awaited) -> list[Awaited]:
-        """What `n` waits for, of all that never comes: a moment for moments and units, units for their holders."""
-        pools = self.graph.resources
+    def waits_for(self, n: Awaited) -> list[Awaited]:
+        """Return what `n` waits for that can never happen."""
+        resources = self.graph.resources
         if isinstance(n, str):
-            return [(h, True) for h in pools.pools[n].holders if h not in self.over] if n in pools.pools else []
+            return [(h, True) for h in resources.holders(n) if h not in self.over]
         if isinstance(n[0], str):
-            return [(pools.loans[n], True)]
+            return [(resources.loans[n], True)]
         v, end = n
-        moments: list[tuple[Vertex, bool]] = [(c, True) for c in v.children or ()] if end else []
+        ends: list[tuple[Vertex, bool]] = [(c, True) for c in v.children or ()] if end else []
         units: list[Awaited] = []
         if v in self._short:
             for resource, count, lender in self._short[v]:
                 if lender is not None:
                     key = (lender, resource)
-                    if key in pools.loans and key not in self._loans_over:
+                    if key in resources.loans and key not in self._loans_over:
                         units.append(key)
                 elif self._free(resource) < count:
                     units.append(resource)
         elif v not in self.own_over:
             x: Vertex | None = v
             while x is not None:
-                moments.extend(
-                    (t, x.outcome_deps is None or t not in x.outcome_deps) for t in x.dep_on if t is not None
-                )
+                ends.extend((t, awaited_milestone(x, t) is END) for t in x.dep_on if t is not None)
                 x = x.gating_group
         found = [
-            m
-            for m in moments
-            if m[0].record.status not in TERMINAL and m[0] not in (self.over if m[1] else self.own_over)
+            m for m in ends if m[0].record.status not in TERMINAL and m[0] not in (self.over if m[1] else self.own_over)
         ]
         return [*found, *units]
 
-    def knots(self) -> list[list[Awaited]]:
-        """What waits for itself by way of units: the strongly connected parts (Tarjan), from whatever lacks units."""
-        number: dict[Awaited, int] = {}
-        low: dict[Awaited, int] = {}
-        trail: dict[Awaited, None] = {}
-        found: list[list[Awaited]] = []
-        for root in [(v, False) for v in sorted(self._short)]:
-            if root in number:
-                continue
-            number[root] = low[root] = len(number)
-            trail[root] = None
-            walks: list[tuple[Awaited, Iterator[Awaited]]] = [(root, iter(self.awaited(root)))]
-            while walks:
-                n, walk = walks[-1]
-                for m in walk:
-                    if m not in number:
-                        number[m] = low[m] = len(number)
-                        trail[m] = None
-                        walks.append((m, iter(self.awaited(m))))
-                        break
-                    if m in trail:
-                        low[n] = min(low[n], number[m])
-                else:
-                    walks.pop()
-                    if walks:
-                        low[walks[-1][0]] = min(low[walks[-1][0]], low[n])
-                    if low[n] == number[n]:
-                        knot = []
-                        while n in trail:
-                            knot.append(trail.popitem()[0])
-                        if len(knot) > 1:  # no moment waits for itself alone
-                            found.append(knot)
-        return found
+    def components(self) -> list[list[Awaited]]:
+        """Return the strongly connected components, by way of units, of whatever lacks units."""
+        roots: list[Awaited] = [(v, False) for v in sorted(self._short)]
+        # No node waits for itself alone.
+        return [found for found in components(roots, self.waits_for) if len(found) > 1]
 
-    def describe(self, knot: list[Awaited]) -> dict[str, Any]:
-        """Who holds what, and who waits for it."""
-        inside = set(knot)
-        keys = [n for n in knot if not isinstance(n, tuple) or isinstance(n[0], str)]
+    def describe(self, component: list[Awaited]) -> dict[str, Any]:
+        """Return a deadlock in words and ids: who holds what, and who waits for it."""
+        inside = set(component)
+        keys = [n for n in component if not isinstance(n, tuple) or isinstance(n[0], str)]
         names = {n if isinstance(n, str) else str(n[1]) for n in keys}
-        party = sorted({h[0] for key in keys for h in self.awaited(key) if h in inside and isinstance(h[0], Vertex)})
+        party = sorted({h[0] for key in keys for h in self.waits_for(key) if h in inside and isinstance(h[0], Vertex)})
         lacks: dict[Vertex, list[str]] = {}
-        for v in sorted({n[0] for n in knot if isinstance(n[0], Vertex) and n[0] in self._short}):
-            wanted = [key for key in self.awaited((v, False)) if key in inside]
+        for v in sorted({n[0] for n in component if isinstance(n[0], Vertex) and n[0] in self._short}):
+            wanted = [key for key in self.waits_for((v, False)) if key in inside]
             if wanted:
                 lacks[v] = sorted(key if isinstance(key, str) else str(key[1]) for key in wanted)
         held = {h: sorted({g.resource for g in h.record.grants} & names) for h in party}

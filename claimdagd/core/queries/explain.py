@@ -1,9 +1,10 @@
-"""Why a node is as it is, in typed reasons and in words a person acts on. Read only."""
+"""Why a node has its status, in typed reasons and in words a person acts on. Read only."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from claimdagd.core.indexes.links import gated_by, unmet_deps
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.model import TERMINAL, Status, When
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def why(graph: Graph, v: Vertex) -> dict[str, Any]:
-    """{id, status, reasons, text}; a reason's type is dep, resource, blocked, group, holder or deadlock."""
+    """Return {id, status, reasons, text}; a reason's type is dep, resource, blocked, group, holder or deadlock."""
     record = v.record
     status = record.status
     reasons: list[dict[str, Any]] = []
@@ -61,8 +62,7 @@ def _ending(v: Vertex) -> list[dict[str, Any]]:
 
 def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
     reasons: list[dict[str, Any]] = []
-    x: Vertex | None = v
-    while x is not None:
+    for x in gated_by(v):
         of_group = "" if x is v else f" (of group {x.record.id} above it)"
         if x.record.status is Status.BLOCKED:
             hint = f"upsert --id {x.record.id} --status todo lets it go"
@@ -73,9 +73,7 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
                     "text": f"{x.record.id} is blocked {_by_what(x.record.summary)}; {hint}",
                 }
             )
-        for d, t in zip(x.record.deps, x.dep_on, strict=True):
-            if t is None or t.dependents is None or graph.meets(t.record, t.dependents[x]):
-                continue
+        for d, t in unmet_deps(x):
             want = "done" if d.when is When.AFTER_OK else "finished"
             who = f", held by {t.record.assignee}" if t.record.assignee is not None else ""
             reasons.append(
@@ -87,29 +85,26 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
                     "text": f"waits until {t.record.id} is {want}: it is {t.record.status}{who}{of_group}",
                 }
             )
-        x = x.gating_group
     if v.record.status is Status.READY and not v.group:
-        reasons += _lacking(graph, v)
+        reasons += _missing_units(graph, v)
     return reasons
 
 
 def _by_what(summary: str) -> str:
-    """Say who blocked a node: an import leaves its reason at the end of the summary."""
+    """Return who blocked a node, in words: an import leaves its reason at the end of the summary."""
     _, mark, reason = summary.rpartition(" [held: ")
     return f"by its import: {reason[:-1]}" if mark and reason.endswith("]") else "by hand"
 
 
-def _lacking(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
+def _missing_units(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
     reasons: list[dict[str, Any]] = []
-    graph.ready_queue.refresh()
-    for g, free in graph.resources.missing(v):
+    for g, free in graph.ready_queue.missing(v):
         if g.lender is not None:
             user = graph.resources.loans[(g.lender, g.resource)].record.id
             text = f"needs {g.units} of {g.resource}, which {g.lender} above it lends and {user} uses"
             holders = [user]
         else:
-            pool = graph.resources.pools.get(g.resource)
-            holders = [h.record.id for h in pool.holders] if pool is not None else []
+            holders = [h.record.id for h in graph.resources.holders(g.resource)]
             by = f"; held by {', '.join(holders)}" if holders else ""
             text = f"needs {g.units} of {g.resource}, {free} of {graph.resources.capacity(g.resource)} free{by}"
         reasons.append(

@@ -1,4 +1,4 @@
-"""What a caller is shown of a node: its record with what is derived at that moment. Read only."""
+"""What a caller is shown of a node: its record with what is derived from the graph. Read only."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from claimdagd.core.graph import READY
-from claimdagd.core.operations.upsert import find
+from claimdagd.core.indexes.links import gated_by, subtree, unmet_deps
+from claimdagd.core.lookup import find
 from claimdagd.model import TERMINAL, Dep, Status
 from claimdagd.wire import Holder, List, ResourceView
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 _NOT_HELD = b'null,"expires_in":null'
 _NOTHING_WAITED_ON = b'{"deps":[],"resources":[]}'
+READY = Status.READY
 _OVER = b',"depth":0.0,"quiet":%b,"waiting_on":%b}' % (_NOT_HELD, _NOTHING_WAITED_ON)
 
 
 def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
-    """What keeps open work back: unmet deps, its own and those of groups above it, and missing resources."""
+    """Return what keeps open work back: unmet deps, its own and those of groups above it, and missing resources."""
     deps: list[Dep] = []
     resources: list[dict[str, Any]] = []
     status = v.record.status
@@ -30,31 +31,24 @@ def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
         if v.record.needs or v.resource_ancestor is not None:
             resources = [
                 {"resource": g.resource, "units": g.units, "free": free, "lender": g.lender}
-                for g, free in graph.resources.missing(v)
+                for g, free in graph.ready_queue.missing(v)
             ]
     elif status is Status.TODO or status is Status.BLOCKED:
-        x: Vertex | None = v
-        while x is not None:
-            if x.unmet == len(x.record.deps):
-                deps += x.record.deps
-            elif x.unmet:
-                for d, t in zip(x.record.deps, x.dep_on, strict=True):
-                    if t is not None and t.dependents is not None and not graph.meets(t.record, t.dependents[x]):
-                        deps.append(d)
-            x = x.gating_group
+        for x in gated_by(v):
+            deps += x.record.deps if x.unmet == len(x.record.deps) else [dep for dep, _ in unmet_deps(x)]
     return {"deps": deps, "resources": resources}
 
 
 def encode_view(graph: Graph, v: Vertex, runnable: bool | None = None) -> bytes:
-    """The node's view as JSON."""
+    """Return the node's view as JSON."""
     return view_from(graph, v, _encode(v.record), runnable)
 
 
 def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = None) -> bytes:
-    """The view, where the record's own JSON is at hand already.
+    """Return the node's view, made from its record's JSON.
 
-    Its depth is its place on the critical path: its own cost plus the longest chain of unfinished work that waits on
-    it. A group costs nothing: the longest chain after its end. A terminal node: 0.
+    The depth is the node's own cost plus the longest chain of unfinished work that waits on it. A group costs nothing:
+    its depth is the longest chain after its end. That of a terminal node is 0.
     """
     status = v.record.status
     if status in TERMINAL:
@@ -81,12 +75,12 @@ def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = N
 
 
 def listed(graph: Graph, r: List) -> list[Vertex]:
-    """The nodes that a list asks for, newest first; live work by default.
+    """Return the nodes that a list asks for, newest first; live work by default.
 
     `terminal` adds finished nodes, `archived` the archived ones, `all` both; `status`, `under` and `assignee` narrow.
     """
     under = find(graph, "list", r.under) if r.under is not None else None
-    pool = list(graph.vertices.values()) if under is None else graph.subtree(under)[1:]
+    pool = list(graph.vertices.values()) if under is None else subtree(under)[1:]
     if r.status is not None:
         chosen = [v for v in pool if v.record.status is r.status and (not v.record.archived or r.archived or r.all)]
     else:
@@ -104,13 +98,13 @@ def _is_shown(v: Vertex, r: List) -> bool:
 
 
 def resource_view(graph: Graph, name: str) -> ResourceView:
-    """One resource: its capacity, who holds units of it and which ready nodes wait for some."""
-    pools = graph.resources
-    pool = pools.pools.get(name)
-    holders = [Holder(id=v.record.id, units=units) for v, units in pool.holders.items()] if pool is not None else []
+    """Return one resource: its capacity, who holds units of it and which ready nodes wait for some."""
+    table = graph.resources
+    held = table.holders(name)
+    holders = [Holder(id=v.record.id, units=units) for v, units in held.items()]
     holders += [
         Holder(id=v.record.id, units=g.units, lender=lender)
-        for (lender, resource), v in pools.loans.items()
+        for (lender, resource), v in table.loans.items()
         if resource == name
         for g in v.record.grants
         if g.resource == name and g.lender == lender
@@ -118,20 +112,20 @@ def resource_view(graph: Graph, name: str) -> ResourceView:
     waiting = [
         v.record.id
         for v, runnable in graph.ready_queue.in_order(None, 0.0, False)
-        if not runnable and any(g.resource == name for g, _ in pools.missing(v))
+        if not runnable and any(g.resource == name for g, _ in graph.ready_queue.missing(v))
     ]
     return ResourceView(
         name=name,
-        capacity=pools.capacity(name),
-        used=pool.used if pool is not None else 0,
+        capacity=table.capacity(name),
+        used=sum(held.values()),
         holders=tuple(holders),
         waiting=tuple(waiting),
     )
 
 
 def resources(graph: Graph) -> list[ResourceView]:
-    """Every resource that is configured, held, or needed by unfinished work, by name."""
-    names = set(graph.resources.configured) | set(graph.resources.pools)
+    """Return every resource that is configured, held, or needed by unfinished work, by name."""
+    names = set(graph.resources.configured) | set(graph.resources.semaphores)
     for v in graph.vertices.values():
         if v.record.needs and v.record.status not in TERMINAL:
             names |= v.record.needs.keys()

@@ -157,4 +157,4 @@ def test_load_of_nodes_that_wait_in_a_circle_ends(met: list[Vertex]) -> None:
     graph.load(waits(5000, lambda n: n - 1 or 5000), {}, 5001, 0.0)
     assert len(met) <= 8 * 5000
     assert not graph.ranks.dirty
-    assert not graph.ready_work()
+    assert not graph.ready_queue.in_order(None, 0.0, False)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimdagd.core.indexes.queue import Queue
-from claimdagd.core.state import Entry, Vertex
+from claimdagd.core.state import Entry, Queue, Vertex
 from claimdagd.model import Node
 
 

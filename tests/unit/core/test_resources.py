@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from claimdagd import wire
-from claimdagd.core.indexes.resources import Pools
+from claimdagd.core.indexes.reservations import Reservations
 from claimdagd.core.refusal import Refusal
-from claimdagd.core.state import Demand
+from claimdagd.core.state import SchedulingClass
 from claimdagd.model import Kind
 from claimdagd.wire import Code
 from tests.support.driver import Driver
@@ -314,14 +314,14 @@ def test_goals_that_wait_for_one_resource_are_not_looked_at_one_by_one(
     Law 5.10.
     """
     looks = 0
-    lacks = Pools.lacks
+    missing = Reservations.missing
 
-    def counted(pools: Pools, demand: Demand) -> object:
+    def counted(reservations: Reservations, scheduling: SchedulingClass) -> object:
         nonlocal looks
         looks += 1
-        return lacks(pools, demand)
+        return missing(reservations, scheduling)
 
-    monkeypatch.setattr(Pools, "lacks", counted)
+    monkeypatch.setattr(Reservations, "missing", counted)
     for _ in range(200):
         driver.add(under=driver.goal(needs={"gpu": 1}))
     for _ in range(50):
