@@ -61,6 +61,8 @@ its directory, lock or socket was taken away, 75 another one is alive, 77 the di
 YOUNG_OBJECTS = 10_000
 #: A full collection looks at every node: 400 ms at 200,000. None happens by itself.
 NEVER = 1_000_000_000
+#: After the files of the state could not be put right, before the next try without a request: it may be long work.
+FILES_RETRY_S = 5.0
 
 
 class SystemClock:
@@ -131,7 +133,7 @@ def _run(arguments: argparse.Namespace) -> int:
         sync=store.sync if arguments.durability == "fsync" else None,
         dispossessed=dispossessed,
         status=lambda: _status(graph, server),
-        housekeep=spare_the_collector,
+        housekeep=Housekeeping(service),
     )
     log.info(
         "serving graph %s (%d nodes) at %s, pid %d, claimdagd %s",
@@ -161,10 +163,34 @@ def _recover(arguments: argparse.Namespace, directory: str) -> tuple[Graph, Stor
         except ValueError as exc:
             raise Damaged(directory, None, str(exc)) from exc
     store = Store(files, directory, arguments.durability, recovered)
+    store.on_repair = log.error
     config = Config(grace_s=arguments.grace, fsync=fsync, pid=os.getpid(), check=arguments.check)
     service = Service(graph, store, clock, config, once=recovered.once, ledger=recovered.ledger)
     tame_the_collector()
     return graph, store, service
+
+
+class Housekeeping:
+    """What is done with every heartbeat: look at the files of the state, and spare the collector."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._trouble = ""
+        self._not_before = 0.0
+
+    def __call__(self) -> None:
+        spare_the_collector()
+        if time.monotonic() < self._not_before:
+            return
+        try:
+            self._service.check_store()
+        except StorageError as exc:
+            self._not_before = time.monotonic() + FILES_RETRY_S
+            if str(exc) != self._trouble:
+                log.error("the state cannot be kept, and every change will be refused: %s", exc)
+            self._trouble = str(exc)
+        else:
+            self._trouble = ""
 
 
 def tame_the_collector() -> None:

@@ -542,6 +542,11 @@ class Service:
         """Write a snapshot in slices; the caller gives the loop a turn between them. Raises StorageError."""
         return self._checkpoints.write()
 
+    def check_store(self) -> None:
+        """See that the files of the state are there as they were written. Raises StorageError."""
+        if self._batch.seq == self.store.seq:
+            self.store.check()
+
     def _checkpoint(self, session: Session, r: wire.Checkpoint) -> None:
         self._refuse_if_leaving(r)
         # It takes a while, and answers come in the order of the requests.

@@ -54,6 +54,13 @@ class Checkpoints:
         self._being_written: list[Asked] = []
         self.wanted_above = 0
         self._limit_journal()
+        store.memory = self.state
+
+    def state(self) -> tuple[SnapshotHead, Sequence[Node], list[tuple[str, bytes]]]:
+        """Return the whole state after the last entry. The nodes are read when they are asked for."""
+        graph, now = self._graph, self._clock.wall()
+        head = SnapshotHead(graph.tag, self._store.seq, now, graph.next_number, dict(graph.resources.configured))
+        return head, Records(list(graph.vertices.values())), list(self._once.items())
 
     def _limit_journal(self) -> None:
         store = self._store
@@ -81,16 +88,12 @@ class Checkpoints:
 
     def write(self) -> Generator[Any, None, None]:
         """Write a snapshot in slices; the caller gives the loop a turn between them. Raises StorageError."""
-        graph, store = self._graph, self._store
         self.begun()
         asked = self._being_written = self._asked
         self._asked = []
-        head = SnapshotHead(
-            graph.tag, store.seq, self._clock.wall(), graph.next_number, dict(graph.resources.configured)
-        )
+        head, nodes, once = self.state()
         try:
-            nodes = Records(list(graph.vertices.values()))
-            size = yield from store.snapshot(head, nodes, list(self._once.items()), ledger=LEDGER_KEPT)
+            size = yield from self._store.snapshot(head, nodes, once, ledger=LEDGER_KEPT)
         except StorageError as exc:
             self._failed = True
             refusal = Refusal(Code.STORAGE, f"checkpoint: no snapshot was written ({exc}); the journal stands")

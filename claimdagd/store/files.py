@@ -13,6 +13,10 @@ from typing import Protocol
 
 from claimdagd.descriptors import above_standard_streams
 
+#: Device and inode, or whatever a disk of a test tells its files apart by.
+FileIdentity = tuple[int, int]
+OWNER_MAY = stat.S_IRUSR | stat.S_IWUSR
+
 
 class Files(Protocol):
     """A disk. File descriptors are ints; paths are absolute strings."""
@@ -49,6 +53,18 @@ class Files(Protocol):
 
     def same(self, path: str, fd: int) -> bool:
         """Whether `path` names the very file that `fd` is open on; false where nothing has that name."""
+        ...
+
+    def identity(self, fd: int) -> FileIdentity:
+        """Return what tells the file that `fd` is open on from every other one."""
+        ...
+
+    def identity_at(self, path: str) -> FileIdentity | None:
+        """Return the same of what has the name `path`, a directory or other thing included; None if nothing has."""
+        ...
+
+    def intact(self, path: str, identity: FileIdentity, size: int) -> bool:
+        """Return whether `path` names that file, of `size` bytes, and its owner may read and write it."""
         ...
 
     def rename(self, source: str, target: str) -> None: ...
@@ -118,6 +134,30 @@ class OsFiles:
             return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
         except FileNotFoundError:
             return False
+
+    def identity(self, fd: int) -> FileIdentity:
+        found = os.fstat(fd)
+        return found.st_dev, found.st_ino
+
+    def identity_at(self, path: str) -> FileIdentity | None:
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def intact(self, path: str, identity: FileIdentity, size: int) -> bool:
+        # On the path of every batch: one system call, and no more objects than it makes.
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return False
+        return (
+            found.st_size == size
+            and found.st_ino == identity[1]
+            and found.st_dev == identity[0]
+            and found.st_mode & OWNER_MAY == OWNER_MAY
+        )
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)

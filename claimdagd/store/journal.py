@@ -14,7 +14,7 @@ from threading import Lock
 
 from claimdagd.store.entry import encode_journal_header
 from claimdagd.store.errors import StorageError
-from claimdagd.store.files import Files, write_all
+from claimdagd.store.files import FileIdentity, Files, write_all
 from claimdagd.store.framing import CHUNK
 
 JOURNAL = "journal.jsonl"
@@ -98,7 +98,11 @@ class Journal:
         self._durable = durable
         self._layout = Layout(0, 1, 0)
         self._fd = -1
+        #: What tells the file from every other one.
+        self.identity: FileIdentity = (0, 0)
         self.broken = False
+        # The bytes of entries before the last are no longer in the file: it can only be begun anew.
+        self.lost = False
         self.flushed = 0
         # Moves when what was copied out of this file, or the file itself, is no longer what it was.
         self._epoch = 0
@@ -145,17 +149,58 @@ class Journal:
         except OSError as exc:
             raise StorageError.of(self.path, exc) from exc
         self._layout = layout
+        self.identity = self._files.identity(self._fd)
         self.flushed = layout.seq
 
     def create(self, seq: int, next_number: int) -> None:
         """Begin a journal without entries in place of whatever has its name; the first one will be `seq` + 1."""
-        self._layout = Layout(seq, next_number, 0)
-        for _ in self.restart(seq, next_number):
-            pass
+        before, self._layout = self._layout, Layout(seq, next_number, 0)
+        self._epoch += 1  # a restart that waits for its turn has lost its temporary file to this one
+        try:
+            for _ in self.restart(seq, next_number):
+                pass
+        except BaseException:
+            self._layout = before
+            raise
 
-    def append(self, lines: Sequence[bytes]) -> None:
-        """Write whole lines, numbered on from `seq`, in one go. On StorageError none of them is in the file.
+    @property
+    def intact(self) -> bool:
+        """Whether the file is under its name as this journal wrote it, as far as its size tells."""
+        return self._files.intact(self.path, self.identity, self.size)
 
+    def count(self, lines: Sequence[bytes]) -> None:
+        """Number lines that are not written: the journal is lost, and a snapshot will hold what they say."""
+        end = self.size
+        for line in lines:
+            end += len(line)
+            self._layout.ends.append(end)
+
+    def rewrite(self) -> None:
+        """Write the file anew under its name from the open descriptor. Raises StorageError."""
+        try:
+            if self._files.size(self._fd) != self.size:
+                self.lost = True
+                raise StorageError(self.path, "somebody else has changed what was written to it")
+            self.broken = True
+            self._rewrite()
+        except OSError as exc:
+            if self.broken:
+                raise StorageError.of(self.path, exc) from exc
+
+    def forget_after(self, seq: int) -> None:
+        """Drop the entries after `seq`, from the file too if it holds them; the name of the file does not matter."""
+        try:
+            whole, end = self._files.size(self._fd) == self.size, self._layout.end_of(seq)
+            del self._layout.ends[seq - self.base :]
+            if whole:
+                self._files.truncate(self._fd, end)
+        except OSError:
+            self.broken = True
+
+    def append(self, lines: Sequence[bytes]) -> bool:
+        """Write whole lines, numbered on from `seq`, in one go; return whether the file is `intact` after that.
+
+        On StorageError none of them is in the file.
         A ValueError is a bug in the caller: lines that do not follow would be a journal that nobody can read.
         """
         layout = self._layout
@@ -183,6 +228,7 @@ class Journal:
         for line in lines:
             end += len(line)
             ends.append(end)
+        return self._files.intact(self.path, self.identity, end)
 
     def repair(self) -> None:
         """Bring the file back to its whole entries: cut it, or else write it anew under its name."""
@@ -196,7 +242,7 @@ class Journal:
 
     def _cut(self) -> bool:
         try:
-            if not self._files.same(self.path, self._fd):
+            if not self._files.same(self.path, self._fd) or self._is_short():
                 return False
             self._files.truncate(self._fd, self.size)
             if self._durable:
@@ -206,7 +252,14 @@ class Journal:
         self.broken = False
         return True
 
+    def _is_short(self) -> bool:
+        """Note whether somebody else has cut the file: to extend it would put zeros in place of the entries."""
+        self.lost = self._files.size(self._fd) < self.size
+        return self.lost
+
     def _rewrite(self) -> None:
+        if self._is_short():
+            raise StorageError(self.path, "the journal is shorter than what was written to it")
         self._epoch += 1  # a restart that waits for its turn has lost its temporary file to this one
         for _ in self.restart(self.base, self._layout.next_number):
             pass
@@ -303,8 +356,9 @@ class Journal:
                 forget(self._files, temporary)
         ends = array("Q", [end - shift for end in layout.ends[base - layout.base :]])
         self._layout = Layout(base, next_number, len(header), ends)
+        self.identity = self._files.identity(fd)
         self._epoch += 1
-        self.broken = False
+        self.broken = self.lost = False
         with self._lock:
             if self._fd >= 0:
                 self._retired.append(self._fd)

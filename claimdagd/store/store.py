@@ -6,12 +6,12 @@ death; in `fsync` mode what was flushed by sync() survives the machine's.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Literal
 
 from claimdagd.model import Node
 from claimdagd.store.errors import StorageError
-from claimdagd.store.files import Files, write_all
+from claimdagd.store.files import FileIdentity, Files, write_all
 from claimdagd.store.journal import JOURNAL, TEMPORARY, Journal, Step, blocking, forget, let_go, make_new
 from claimdagd.store.reader import Recovered
 from claimdagd.store.snapshot import SNAPSHOT, SnapshotHead, encode_snapshot
@@ -19,6 +19,12 @@ from claimdagd.store.snapshot import SNAPSHOT, SnapshotHead, encode_snapshot
 #: Of the entries that a snapshot holds, the new journal keeps no more than this for the log.
 LEDGER_BYTES = 4 * 1024 * 1024
 
+#: What is added to the name of a file that somebody else put in the place of one of ours.
+REPLACED = ".replaced"
+CHANGED_BY_OTHERS = "a file of the state was removed or changed by somebody else"
+
+#: The whole state: head, nodes and the remembered answers.
+Memory = tuple[SnapshotHead, Sequence[Node], Iterable[tuple[str, bytes]]]
 Durability = Literal["process", "fsync"]
 
 
@@ -38,6 +44,13 @@ class Store:
         # How often entries were taken back: a snapshot must not hold one of them.
         self._undone = 0
         self._snapshot_seq = recovered.snapshot_seq
+        # Kept open: the identity of a file that nobody has open may become another's.
+        self._snapshot_fd = -1
+        self._snapshot_identity: FileIdentity | None = None
+        #: Return the whole state after the last entry. With it, files that somebody else took away are made anew.
+        self.memory: Callable[[], Memory] | None = None
+        #: Hear in a sentence what was made anew.
+        self.on_repair: Callable[[str], None] = _ignore
         #: Bytes of the snapshot in place; 0 without one.
         self.snapshot_bytes = recovered.snapshot_bytes
         self._journal = Journal(files, directory, graph=recovered.tag, durable=self._durable)
@@ -46,12 +59,16 @@ class Store:
         try:
             self._open(recovered)
         except (OSError, StorageError) as exc:
-            self._journal.close()
+            self.close()
             if isinstance(exc, OSError):
                 raise StorageError.of(directory, exc) from exc
             raise
 
     def _open(self, recovered: Recovered) -> None:
+        self._directory_identity = self._files.identity_at(self._directory)
+        if recovered.snapshot_bytes:
+            self._snapshot_fd = self._files.open_read(self._path)
+            self._snapshot_identity = self._files.identity(self._snapshot_fd)
         if recovered.salvaged:
             # Snapshot first: with the old journal beside it that is damage still, never a smaller graph.
             head = SnapshotHead(recovered.tag, recovered.seq, recovered.at, recovered.next_number, recovered.capacities)
@@ -83,9 +100,92 @@ class Store:
         return self._journal.size
 
     def append(self, lines: Sequence[bytes]) -> None:
-        """Write whole journal lines in one go. On StorageError none of them is in the file, and the next may work."""
-        if lines:
-            self._journal.append(lines)
+        """Write whole journal lines in one go, and see that both files are there as they were written.
+
+        On StorageError none of the lines is in the file, and the next call may work.
+        """
+        if not lines:
+            return
+        journal = self._journal
+        before = journal.seq
+        if journal.broken:
+            self._check_directory()  # the repair may make a file there
+        intact = False
+        if not journal.lost:
+            try:
+                intact = journal.append(lines)
+            except StorageError:
+                if not journal.lost:
+                    raise
+        if journal.lost:
+            journal.count(lines)
+        identity = self._snapshot_identity
+        if intact and (identity is None or self._files.intact(self._path, identity, self.snapshot_bytes)):
+            return
+        try:
+            self._put_right()
+        except StorageError:
+            journal.forget_after(before)
+            raise
+
+    def check(self) -> None:
+        """See that both files are there as they were written, and put them right. Raises StorageError.
+
+        The memory must hold no more than what was appended.
+        """
+        if self._journal.lost or not (self._journal.broken or self._intact()):
+            self._put_right()
+
+    def _intact(self) -> bool:
+        identity = self._snapshot_identity
+        return self._journal.intact and (
+            identity is None or self._files.intact(self._path, identity, self.snapshot_bytes)
+        )
+
+    def _put_right(self) -> None:
+        """Make anew what somebody else removed, replaced, cut or closed: from the open journal, or from memory."""
+        journal, path = self._journal, self._journal.path
+        self._check_directory()
+        try:
+            self._set_aside(path, journal.identity)
+            snapshot = self._snapshot_identity
+            if snapshot is not None:
+                self._set_aside(self._path, snapshot)
+            if snapshot is None or self._files.intact(self._path, snapshot, self.snapshot_bytes):
+                try:
+                    journal.rewrite()
+                except StorageError:
+                    if not journal.lost:
+                        raise
+                else:
+                    self.on_repair(f"{path}: {CHANGED_BY_OTHERS}; it was written anew, and nothing is lost")
+                    return
+            self._write_from_memory()
+        except OSError as exc:
+            raise StorageError.of(self._directory, exc) from exc
+
+    def _write_from_memory(self) -> None:
+        if self.memory is None:
+            raise StorageError(self._directory, f"{CHANGED_BY_OTHERS}")
+        head, nodes, once = self.memory()
+        self._undone += 1  # a snapshot under way has lost its temporary file
+        for _ in self._write(head, nodes, list(once), self._undone):
+            pass
+        self._journal.create(head.seq, head.next)
+        self.on_repair(
+            f"{self._directory}: {CHANGED_BY_OTHERS}; they were written anew from memory, and"
+            f" nothing is lost but the log up to entry {head.seq}"
+        )
+
+    def _check_directory(self) -> None:
+        if self._files.identity_at(self._directory) != self._directory_identity:
+            raise StorageError(self._directory, "the directory is no longer this daemon's own")
+
+    def _set_aside(self, path: str, ours: FileIdentity) -> None:
+        """Keep what was put in the place of one of our files."""
+        found = self._files.identity_at(path)
+        if found is not None and found != ours:
+            self._files.rename(path, path + REPLACED)
 
     def sync(self) -> None:
         """fsync mode: flush everything written by now; blocks, so call it in a thread. See Journal.sync."""
@@ -143,11 +243,11 @@ class Store:
         It is given up if entries were taken back since `undone`, for it may hold them.
         """
         temporary = self._path + TEMPORARY
-        held = self._hold_old()
+        replaced: list[int] = []
 
         def release() -> None:
-            while held:
-                let_go(self._files, held.pop())
+            while replaced:
+                let_go(self._files, replaced.pop())
 
         fd, size = -1, 0
         try:
@@ -163,12 +263,22 @@ class Store:
                     yield from blocking(self._journal.sync)
             if self._undone != undone:
                 raise StorageError(self._path, "entries were taken back while the snapshot was written")
-            self._files.rename(temporary, self._path)
+            try:
+                self._files.rename(temporary, self._path)
+            except OSError:
+                # Some systems report a failure after the fact.
+                if not self._files.same(self._path, fd):
+                    raise
             temporary = ""
             self.snapshot_bytes, self._snapshot_seq = size, head.seq
+            self._snapshot_identity = self._files.identity(fd)
+            if self._snapshot_fd >= 0:
+                replaced.append(self._snapshot_fd)
+            self._snapshot_fd, fd = fd, -1
             if self._durable:
                 # The new journal must not come to stand on disk before the snapshot that it follows.
                 yield from blocking(lambda: self._files.sync_directory(self._directory))
+            # To close the old one frees its room, which may take long.
             yield from blocking(release)
         finally:
             if fd >= 0:
@@ -177,13 +287,13 @@ class Store:
                 forget(self._files, temporary)
             release()
 
-    def _hold_old(self) -> list[int]:
-        """Keep the old snapshot open, so that its room is given back by close() in a thread and not by rename()."""
-        try:
-            return [self._files.open_read(self._path)]
-        except OSError:
-            return []
-
     def close(self) -> None:
         """Close the files; nothing is flushed."""
         self._journal.close()
+        if self._snapshot_fd >= 0:
+            let_go(self._files, self._snapshot_fd)
+            self._snapshot_fd = -1
+
+
+def _ignore(_: str) -> None:
+    pass

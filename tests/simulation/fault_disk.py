@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from claimdagd.store.files import Files
+from claimdagd.store.files import FileIdentity, Files
 
 T = TypeVar("T")
 
@@ -173,6 +173,15 @@ class FaultyFiles:
 
     def same(self, path: str, fd: int) -> bool:
         return self._alive().same(path, fd)
+
+    def identity(self, fd: int) -> FileIdentity:
+        return self._alive().identity(fd)
+
+    def identity_at(self, path: str) -> FileIdentity | None:
+        return self._alive().identity_at(path)
+
+    def intact(self, path: str, identity: FileIdentity, size: int) -> bool:
+        return self._alive().intact(path, identity, size)
 
     def listdir(self, path: str) -> list[str]:
         return self._alive().listdir(path)
@@ -346,6 +355,19 @@ class Disk:
 
     def same(self, path: str, fd: int) -> bool:
         return self._names.get(path) is self._file(fd)
+
+    def identity(self, fd: int) -> FileIdentity:
+        return 0, id(self._file(fd))
+
+    def identity_at(self, path: str) -> FileIdentity | None:
+        if path in self._directories:
+            return 1, hash(path)
+        file = self._names.get(path)
+        return None if file is None else (0, id(file))
+
+    def intact(self, path: str, identity: FileIdentity, size: int) -> bool:
+        file = self._names.get(path)
+        return file is not None and identity[1] == id(file) and len(file.data) == size and not file.unreadable
 
     def rename(self, source: str, target: str) -> None:
         file = self._find(source)
