@@ -110,4 +110,4 @@ def build(session: nox.Session) -> None:
             ["claimdag", "work", "--assignee", "wheel", "--until-empty", "--", "true"],
             ["claimdag", "shutdown"],
         ):
-            session.run(*command, external=True, env=environment)
+            session.run(str(commands / command[0]), *command[1:], external=True, env=environment)
