@@ -5,20 +5,12 @@ Must not take any part of the daemon's place: it wires the layers as claimdagd.m
 
 from __future__ import annotations
 
-import time
-
 from claimdagd.core.graph import Graph
 from claimdagd.service import Config, Service
 from claimdagd.store.files import OsFiles
 from claimdagd.store.recovery import collector_off, recover
 from claimdagd.store.store import Store
-
-
-class RealClock:
-    """The machine's clocks."""
-
-    now = staticmethod(time.monotonic)
-    wall = staticmethod(time.time)
+from tests.support.clock import RealClock
 
 
 def new_service(graph: Graph, directory: str) -> Service:
@@ -35,5 +27,5 @@ def reopened(directory: str, max_nodes: int) -> Service:
     recovered = recover(files, directory, new_tag=lambda: "n3w0")
     graph = Graph(recovered.tag, max_nodes=max_nodes)
     with collector_off():
-        graph.load(recovered.nodes, recovered.capacities, recovered.next_number, RealClock.now())
+        graph.load(recovered.nodes, recovered.capacities, recovered.next_number, RealClock().now())
     return Service(graph, Store(files, directory, "process", recovered), RealClock(), Config())

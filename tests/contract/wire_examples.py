@@ -18,6 +18,7 @@ from claimdagd.service import Config, Service
 from claimdagd.store.files import OsFiles
 from claimdagd.store.recovery import recover
 from claimdagd.store.store import Store
+from tests.support.clock import ManualClock
 
 TAG = "7q2f"
 WALL = 1_796_083_200.0
@@ -28,24 +29,11 @@ _LATER = re.compile(r"\(([0-9.]+) seconds? later\)")
 _HANGS_UP = re.compile(r"\(([A-Z]?) ?hangs up\)")
 
 
-class HandClock:
-    """A clock that the example moves."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-
-    def now(self) -> float:
-        return 1000.0 + self.passed
-
-    def wall(self) -> float:
-        return WALL + self.passed
-
-
 class World:
     """A fresh service with a store in `directory`, and connections by name."""
 
     def __init__(self, directory: Path, max_nodes: int = 4096) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock(1000.0, WALL)
         directory.mkdir(parents=True)
         recovered = recover(OsFiles(), str(directory), salvage=False, new_tag=lambda: TAG, at=self.clock.wall())
         graph = Graph(recovered.tag, max_nodes=max_nodes)
@@ -80,13 +68,13 @@ class World:
 
     def later(self, seconds: float) -> None:
         """Let time pass, with everything done when it is due."""
-        until = self.clock.passed + seconds
+        until = self.clock.t + seconds
         while True:
             due = self.service.tick()
-            if due is None or due - 1000.0 >= until:
+            if due is None or due >= until:
                 break
-            self.clock.passed = max(self.clock.passed, due - 1000.0)
-        self.clock.passed = until
+            self.clock.t = max(self.clock.t, due)
+        self.clock.t = until
         self.service.tick()
 
     def hang_up(self, name: str) -> None:

@@ -22,7 +22,7 @@ from claimdagd.store.recovery import Recovered, recover
 from claimdagd.store.store import Store
 from claimdagd.wire import Code
 from tests.simulation.fault_disk import Disk
-from tests.simulation.world import SimClock
+from tests.support.clock import ManualClock
 
 DIR, TAG = "/state", "fuzz"
 #: One request, however hostile, must not hold up the others for longer; generous, for a busy machine.
@@ -53,7 +53,7 @@ class Protocol:
         recovered = recover(self.disk, DIR, new_tag=lambda: TAG)
         self.graph = Graph(TAG, max_nodes=max_nodes)
         self.store = Store(self.disk, DIR, "process", recovered)
-        self.clock = SimClock()
+        self.clock = ManualClock()
         self.service = Service(self.graph, self.store, self.clock, Config())
         self.out: list[bytes] = []
         self.session = self.service.open(self.out.append, _nothing)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.daemon import running
+from tests.support.daemon import running
 
 CLOSED = [set(some) for count in (1, 2, 3) for some in itertools.combinations(range(3), count)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.daemon import running
+from tests.support.daemon import running
 
 UMASKS = [0o000, 0o077, 0o777]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -10,14 +9,8 @@ from typing import Any
 import pytest
 
 from claimdagd.core import invariants
-from claimdagd.core.graph import Graph
 from claimdagd.limits import ONCE_TOKENS_MAX
-from claimdagd.service import Config, Service
-from claimdagd.store.errors import StorageError
-from claimdagd.store.recovery import recover
-from claimdagd.store.store import Store
-from tests.simulation.fault_disk import Disk, FaultyFiles
-from tests.simulation.world import DIR, TAG, SimClock
+from tests.support.in_process import TAG, InProcessDaemon
 
 
 @pytest.fixture(autouse=True)
@@ -25,77 +18,6 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
-
-
-class Peer:
-    """A connection; `told` is what it was told since it last looked."""
-
-    def __init__(self, daemon: Daemon) -> None:
-        self.daemon = daemon
-        self.told: list[dict[str, Any]] = []
-        self.session = daemon.service.open(self._hear, lambda: None)
-
-    def _hear(self, data: bytes) -> None:
-        self.told += map(json.loads, data.splitlines())
-
-    def ask(self, *requests: dict[str, Any]) -> list[dict[str, Any]]:
-        """Ask in one go; what was told by then."""
-        self.daemon.service.receive(self.session, [json.dumps(r).encode() for r in requests])
-        return self.look()
-
-    def look(self) -> list[dict[str, Any]]:
-        told, self.told = self.told, []
-        return told
-
-
-class Daemon:
-    """A service on a disk in memory, whose time and faults are given by hand."""
-
-    def __init__(
-        self, *, fsync: bool = False, disk: Disk | None = None, max_nodes: int = 64, grace: float = 5.0
-    ) -> None:
-        self.disk = disk or Disk(DIR)
-        self.files = FaultyFiles(self.disk)
-        self.clock = SimClock()
-        found = recover(self.files, DIR, new_tag=lambda: TAG)
-        self.graph = Graph(TAG, max_nodes=max_nodes)
-        self.graph.load(found.nodes, found.capacities, found.next_number, self.clock.now())
-        self.store = Store(self.files, DIR, "fsync" if fsync else "process", found)
-        self.service = Service(
-            self.graph, self.store, self.clock, Config(grace_s=grace, fsync=fsync), once=found.once, ledger=found.ledger
-        )
-        self.service.tick()
-
-    def peer(self) -> Peer:
-        return Peer(self)
-
-    def fill(self) -> None:
-        self.disk.capacity = self.disk.used
-
-    def heal(self) -> None:
-        self.disk.capacity = None
-        self.files.heal()
-
-    def flush(self) -> None:
-        try:
-            self.store.sync()
-        except StorageError as exc:
-            self.service.commit_failed(exc)
-        else:
-            self.service.committed()
-
-    def later(self, seconds: float) -> None:
-        self.clock.t += seconds
-        self.service.tick()
-        if self.service.commit_due:
-            self.flush()
-        invariants.check(self.graph)
-
-    def again(self) -> Daemon:
-        """Killed, and followed by another one."""
-        self.files.dead = True
-        self.disk.kill()
-        return Daemon(disk=self.disk)
 
 
 def upsert(**fields: Any) -> dict[str, Any]:
@@ -116,7 +38,7 @@ def codes(answers: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.parametrize("token", [{}, {"once": "t"}])
 def test_complete_with_next_that_cannot_be_written_is_refused(token: dict[str, str]) -> None:
     """While others wait for work: refused once, nobody is told of it, and its token is not used up."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     boss, worker, parked, watcher = (daemon.peer() for _ in range(4))
     boss.ask(upsert())
     worker.ask(claim_next("w"))
@@ -135,7 +57,7 @@ def test_complete_with_next_that_cannot_be_written_is_refused(token: dict[str, s
 
 def test_refused_write_uses_up_no_token() -> None:
     """However often a request fails, the replies that are remembered stay."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     peer = daemon.peer()
     peer.ask(*(upsert(once=f"t{n}") for n in range(3)))
     daemon.fill()
@@ -148,7 +70,7 @@ def test_refused_write_uses_up_no_token() -> None:
 
 def test_refused_running_leaves_the_lease_as_it_was() -> None:
     """A lease that was to become shorter by a request that could not be written is as long as before."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     peer = daemon.peer()
     peer.ask(upsert(), claim_next("w", lease=60))
     daemon.fill()
@@ -162,7 +84,7 @@ def test_refused_running_leaves_the_lease_as_it_was() -> None:
 
 def test_reply_without_a_change_is_the_same_after_a_restart() -> None:
     """The first reply to a token holds, also where it changed nothing."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     peer = daemon.peer()
     peer.ask(upsert(summary="a"))
     first = peer.ask(upsert(id=f"{TAG}-1", summary="a", once="t"))
@@ -177,7 +99,7 @@ def test_reply_without_a_change_is_the_same_after_a_restart() -> None:
 
 def test_refusals_after_a_failed_flush_come_in_the_order_of_the_requests() -> None:
     """Of one connection, without ids: the answers are told apart by their order alone."""
-    daemon = Daemon(fsync=True)
+    daemon = InProcessDaemon(fsync=True)
     peer = daemon.peer()
     asked = ({"op": "ping", "rid": 0}, upsert(rid=1), {"op": "ping", "rid": 2}, upsert(rid=3), {"op": "x", "rid": 4})
     assert peer.ask(*asked) == []
@@ -190,7 +112,7 @@ def test_refusals_after_a_failed_flush_come_in_the_order_of_the_requests() -> No
 
 def test_claim_that_is_taken_back_goes_to_who_waits() -> None:
     """The node that nobody has after all is not left lying while somebody waits for one."""
-    daemon = Daemon(fsync=True)
+    daemon = InProcessDaemon(fsync=True)
     boss, first, second = (daemon.peer() for _ in range(3))
     boss.ask(upsert())
     daemon.flush()
@@ -205,7 +127,7 @@ def test_claim_that_is_taken_back_goes_to_who_waits() -> None:
 
 def test_complete_that_is_taken_back_does_not_wait_on() -> None:
     """Refused is refused: its claim, already handed out in the same flush, is not handed out later either."""
-    daemon = Daemon(fsync=True)
+    daemon = InProcessDaemon(fsync=True)
     boss, worker = daemon.peer(), daemon.peer()
     boss.ask(upsert())
     daemon.flush()
@@ -226,7 +148,7 @@ def test_complete_that_is_taken_back_does_not_wait_on() -> None:
 
 def test_wait_for_a_node_whose_reopening_is_taken_back_ends() -> None:
     """It had ended, was about to come back and did not: who waits for its end is told."""
-    daemon = Daemon(fsync=True)
+    daemon = InProcessDaemon(fsync=True)
     boss, waiter = daemon.peer(), daemon.peer()
     boss.ask(upsert())
     daemon.flush()
@@ -245,7 +167,7 @@ def test_wait_for_a_node_whose_reopening_is_taken_back_ends() -> None:
 
 def test_claim_whose_release_is_taken_back_has_its_grace() -> None:
     """Its connection is gone meanwhile: the node comes back in seconds, not in a lease."""
-    daemon = Daemon(fsync=True, grace=5.0)
+    daemon = InProcessDaemon(fsync=True, grace=5.0)
     boss, worker = daemon.peer(), daemon.peer()
     boss.ask(upsert())
     daemon.flush()
@@ -265,7 +187,7 @@ def test_claim_whose_release_is_taken_back_has_its_grace() -> None:
 
 def test_complete_with_a_token_waits_for_its_next() -> None:
     """Its own reply so far is not taken for the answer that it waits for."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     boss, worker = daemon.peer(), daemon.peer()
     boss.ask(upsert())
     worker.ask(claim_next("w"))
@@ -276,7 +198,7 @@ def test_complete_with_a_token_waits_for_its_next() -> None:
 
 def test_request_that_was_sent_twice_and_waits_gets_one_answer_for_both() -> None:
     """The second does not end with nothing_runnable where the first got a node."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     boss, worker = daemon.peer(), daemon.peer()
     worker.ask(claim_next("w", wait=5, once="t", rid=1), claim_next("w", wait=5, once="t", rid=2))
     boss.ask(upsert())
@@ -287,7 +209,7 @@ def test_request_that_was_sent_twice_and_waits_gets_one_answer_for_both() -> Non
 
 def test_parked_complete_is_not_refused_by_a_daemon_that_leaves() -> None:
     """The node is done and stays so: the answer says that, and that there is no next."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     boss, worker = daemon.peer(), daemon.peer()
     boss.ask(upsert())
     worker.ask(claim_next("w"))
@@ -303,7 +225,7 @@ def test_parked_complete_is_not_refused_by_a_daemon_that_leaves() -> None:
 
 def test_running_goal_has_no_lease_after_a_restart() -> None:
     """A goal is nobody's claim: nothing of it ever runs out."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     daemon.peer().ask(upsert(kind="goal"), upsert(parent=f"{TAG}-1"), claim_next("w", lease=5000))
     daemon = daemon.again()
     seq = daemon.store.seq
@@ -315,7 +237,7 @@ def test_running_goal_has_no_lease_after_a_restart() -> None:
 
 def test_holder_is_warned_of_a_lease_shorter_than_the_one_before() -> None:
     """A node that was claimed for long, given back, and claimed for a moment."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     peer = daemon.peer()
     peer.ask(upsert(), claim_next("w", bound=True, lease=900), {"op": "release", "id": f"{TAG}-1"})
     peer.ask(claim_next("w", bound=True, lease=10))
@@ -325,7 +247,7 @@ def test_holder_is_warned_of_a_lease_shorter_than_the_one_before() -> None:
 
 def test_loss_of_a_claim_is_told_once() -> None:
     """Also where the same reclaim first made it the heir of its parent's units."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     boss, first, second = (daemon.peer() for _ in range(3))
     boss.ask(upsert(needs={"gpu": 1}), upsert(parent=f"{TAG}-1", needs={"gpu": 1}))
     first.ask({"op": "claim", "id": f"{TAG}-1", "actor": "a", "bound": True})
@@ -339,7 +261,7 @@ def test_loss_of_a_claim_is_told_once() -> None:
 
 def test_node_whose_role_and_needs_change_at_once_stays_in_the_queue() -> None:
     """It is looked for under one of the two roles, never under both."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     peer = daemon.peer()
     peer.ask(upsert(needs={"gpu": 1}), {"op": "ready"})
     answers = peer.ask(upsert(id=f"{TAG}-1", role="general", needs={"cpu": 1}), claim_next("w"))
@@ -349,7 +271,7 @@ def test_node_whose_role_and_needs_change_at_once_stays_in_the_queue() -> None:
 
 def test_create_never_prunes_what_it_creates() -> None:
     """A node that is cancelled at birth ends the goal above it: the two are not what has to make room for it."""
-    daemon = Daemon(max_nodes=3)
+    daemon = InProcessDaemon(max_nodes=3)
     peer = daemon.peer()
     failed = {"op": "complete", "id": f"{TAG}-1", "status": "failed"}
     peer.ask(upsert(), failed, upsert(kind="goal"), upsert(deps=[{"on": f"{TAG}-1", "when": "after_any"}]))
@@ -359,7 +281,7 @@ def test_create_never_prunes_what_it_creates() -> None:
 
 def test_expiring_is_told_once_though_a_new_claim_was_taken_back() -> None:
     """The holder's own next request got the node when its lease ended, which could not be written."""
-    daemon = Daemon()
+    daemon = InProcessDaemon()
     holder, boss = daemon.peer(), daemon.peer()
     waits = claim_next("w", bound=True, lease=10.0, wait=1000.0)
     holder.ask(waits, waits)

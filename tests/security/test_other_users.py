@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from tests.security.users import ALICE, MALLORY, as_user, client, daemon, needs_root, said
-from tests.system.daemon import Client, running
+from tests.support.daemon import Client, running
 
 pytestmark = [needs_root, pytest.mark.slow]
 DEFAULT = Path(f"/tmp/claimdag-{ALICE}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.daemon import Daemon, running
+from tests.support.daemon import Daemon, running
 
 pytestmark = pytest.mark.slow
 

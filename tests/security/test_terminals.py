@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.daemon import Daemon, running
+from tests.support.daemon import Daemon, running
 
 ROOT = Path(__file__).parent.parent.parent
 #: Clear, title, colours, cursor, bell, clipboard, hyperlink, C1 forms of the same, an answer-back, direction overrides.

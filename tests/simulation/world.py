@@ -24,14 +24,14 @@ from claimdagd.store.errors import StorageError
 from claimdagd.store.recovery import recover
 from claimdagd.store.store import Store
 from tests.simulation.fault_disk import Disk, FaultyFiles, Killed
+from tests.support.clock import ManualClock
+from tests.support.in_process import DIR, TAG
 
 if TYPE_CHECKING:
     from claimdagd.service import Session
     from tests.simulation.clients import Client
     from tests.simulation.oracle import Oracle
 
-DIR = "/state"
-TAG = "s1mu"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -67,19 +67,6 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_short, value)) + "]"
     return str(value)
-
-
-class SimClock:
-    """Monotonic and wall time, moved by hand."""
-
-    def __init__(self) -> None:
-        self.t = 1000.0
-
-    def now(self) -> float:
-        return self.t
-
-    def wall(self) -> float:
-        return 1_700_000_000.0 + self.t
 
 
 class SimFiles(FaultyFiles):
@@ -151,7 +138,7 @@ class World:
     def __init__(self, rng: Random, plan: Plan, *, tracing: bool = False) -> None:
         self.rng = rng
         self.plan = plan
-        self.clock = SimClock()
+        self.clock = ManualClock()
         self.disk = Disk(DIR)
         self.files = SimFiles(self.disk)
         self.graph: Graph

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.daemon import Client, Daemon, running, until
+from tests.support.daemon import Client, Daemon, running, until
 
 LOOPS = ["asyncio", "trio"]
 

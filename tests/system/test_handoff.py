@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from claimdag_client.handoff.hosts import HOSTS
-from tests.system.daemon import running
+from tests.support.daemon import running
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.system.daemon import Client, Daemon, running, until
+from tests.support.daemon import Client, Daemon, running, until
 
 mcp = pytest.importorskip("mcp", reason="the extra mcp is not installed: pip install 'claimdagd[mcp]'")
 from mcp.client.stdio import stdio_client  # noqa: E402

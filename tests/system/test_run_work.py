@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.daemon import Client, Daemon, running, until
+from tests.support.daemon import Client, Daemon, running, until
 from tests.system.worker import STOPS, alive, all_gone, claimdag, pids_of
 
 #: A command that notes its own pid and that of a child in its group, and waits for both.

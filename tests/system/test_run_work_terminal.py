@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.daemon import WAIT_S, Client, Daemon, running, until
+from tests.support.daemon import WAIT_S, Client, Daemon, running, until
 from tests.system.worker import alive, pids_of
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.daemon import Client, Daemon, running, until
+from tests.support.daemon import Client, Daemon, running, until
 from tests.system.worker import Worker, claimdag
 
 

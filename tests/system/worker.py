@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.system.daemon import WAIT_S, Daemon, until
+from tests.support.daemon import WAIT_S, Daemon, until
 
 
 class Worker:

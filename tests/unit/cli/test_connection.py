@@ -21,8 +21,7 @@ from claimdag_client._transport.connection import (
     socket_of,
 )
 from claimdagd.paths import choose_directory, choose_socket
-
-from .conftest import HELLO, FakeDaemon
+from tests.support.scripted_daemon import HELLO, ScriptedDaemon
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_no_daemon_and_no_start_is_unreachable(short_dir: Path) -> None:
 @pytest.mark.parametrize(("theirs", "remedy"), [(2, "upgrade this client"), (0, "claimdag shutdown")])
 @pytest.mark.parametrize("daemon_refuses", [True, False])
 def test_another_protocol_is_said_with_both_versions(
-    daemon: FakeDaemon, theirs: int, remedy: str, daemon_refuses: bool
+    daemon: ScriptedDaemon, theirs: int, remedy: str, daemon_refuses: bool
 ) -> None:
     """Whoever notices first, the person reads both versions and what to do (law 9.3)."""
     if daemon_refuses:
@@ -83,7 +82,7 @@ def test_another_protocol_is_said_with_both_versions(
     assert remedy in caught.value.remedy
 
 
-def test_a_daemon_that_is_leaving_is_waited_for(daemon: FakeDaemon) -> None:
+def test_a_daemon_that_is_leaving_is_waited_for(daemon: ScriptedDaemon) -> None:
     """It hangs up on the first, refuses the second as it shuts down; its successor answers the third."""
     answers: list[Any] = [None, {"error": {"code": "shutting_down", "message": "hello: shutting down"}}, HELLO]
     daemon.answers["hello"] = lambda _request: answers.pop(0)
@@ -92,7 +91,7 @@ def test_a_daemon_that_is_leaving_is_waited_for(daemon: FakeDaemon) -> None:
     assert answers == []
 
 
-def test_a_daemon_that_does_not_answer_is_given_up(daemon: FakeDaemon) -> None:
+def test_a_daemon_that_does_not_answer_is_given_up(daemon: ScriptedDaemon) -> None:
     """A stopped daemon is alive, and no reason to wait for ever."""
     release = threading.Event()
     daemon.answers["hello"] = lambda _request: release.wait(5) and None
@@ -102,21 +101,21 @@ def test_a_daemon_that_does_not_answer_is_given_up(daemon: FakeDaemon) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\n", b"[1]\n", b'{"rid":1}\n', b"[" * 5000 + b"\n"])
-def test_what_does_not_speak_the_protocol_is_said_to(daemon: FakeDaemon, answer: bytes) -> None:
+def test_what_does_not_speak_the_protocol_is_said_to(daemon: ScriptedDaemon, answer: bytes) -> None:
     """Some other server on that path is not taken for a daemon."""
     daemon.answers["hello"] = answer
     with pytest.raises(Mismatch, match="does not speak claimdagd's protocol"):
         connect(str(daemon.path), start=False)
 
 
-def test_events_before_an_answer_are_passed_over(daemon: FakeDaemon) -> None:
+def test_events_before_an_answer_are_passed_over(daemon: ScriptedDaemon) -> None:
     """What the daemon tells unasked is no answer; and an answer may come in pieces."""
     daemon.answers["ping"] = b'{"event":{"op":"expiring"}}\n{"ok":{"now":1.5}}\n'
     with connect(str(daemon.path), start=False) as connection:
         assert connection.request("ping") == {"now": 1.5}
 
 
-def test_a_refusal_carries_all_that_came(daemon: FakeDaemon) -> None:
+def test_a_refusal_carries_all_that_came(daemon: ScriptedDaemon) -> None:
     """Code and message apart, the details beside them."""
     daemon.refuse("get", "not_found", "get: no such node", id="7q2f-9")
     with connect(str(daemon.path), start=False) as connection, pytest.raises(Refused) as caught:
@@ -126,7 +125,7 @@ def test_a_refusal_carries_all_that_came(daemon: FakeDaemon) -> None:
     )  # fmt: skip
 
 
-def test_an_answer_that_does_not_come_is_unreachable(daemon: FakeDaemon) -> None:
+def test_an_answer_that_does_not_come_is_unreachable(daemon: ScriptedDaemon) -> None:
     """The daemon died over the request."""
     daemon.answers["ping"] = None
     with connect(str(daemon.path), start=False) as connection, pytest.raises(Unreachable, match="hung up"):

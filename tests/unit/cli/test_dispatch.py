@@ -14,8 +14,9 @@ import pytest
 from claimdag_client.cli.commands import ALIASES, GROUPS, MODULES
 from claimdag_client.cli.main import main
 from claimdagd import wire
+from tests.support.scripted_daemon import ScriptedDaemon, view
 
-from .conftest import FakeDaemon, Ran, view
+from .conftest import Ran
 
 Cli = Callable[..., Ran]
 OWN = sorted(verb for verb, module in MODULES.items() if ":" not in module)
@@ -91,7 +92,7 @@ def test_the_version_needs_no_daemon(cli: Cli) -> None:
     ],
 )
 def test_a_wrong_use_is_status_2_or_1_and_says_what_next(
-    argv: list[str], said: str, cli: Cli, daemon: FakeDaemon
+    argv: list[str], said: str, cli: Cli, daemon: ScriptedDaemon
 ) -> None:
     """What was wrong, and where to read on; nothing that changes anything was asked (law 9.1)."""
     daemon.answers["list"] = {"nodes": []}
@@ -103,7 +104,7 @@ def test_a_wrong_use_is_status_2_or_1_and_says_what_next(
     assert [request for request in daemon.requests if request["op"] != "list"] == []
 
 
-def test_text_that_is_not_utf8_is_a_wrong_use(cli: Cli, daemon: FakeDaemon) -> None:
+def test_text_that_is_not_utf8_is_a_wrong_use(cli: Cli, daemon: ScriptedDaemon) -> None:
     """A byte that no text has arrives from the shell as a lone surrogate."""
     ran = cli("upsert", "--summary", "caf\udce9")
     assert ran.status == 2
@@ -124,7 +125,9 @@ def test_no_start_may_stand_in_the_environment(short_dir: Path, monkeypatch: pyt
     assert main(["--dir", str(short_dir), "ping"]) == 69
 
 
-def test_options_of_the_place_may_stand_after_the_verb(daemon: FakeDaemon, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_the_place_may_stand_after_the_verb(
+    daemon: ScriptedDaemon, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Where people put them."""
     daemon.answers["ping"] = {"now": 1.0}
     assert main(["ping", "--socket", str(daemon.path), "--no-start"]) == 0
@@ -146,7 +149,7 @@ def test_options_of_the_place_may_stand_after_the_verb(daemon: FakeDaemon, capsy
     ],
 )
 def test_a_refusal_says_what_and_the_next_step(
-    code: str, details: dict[str, object], status: int, said: str, cli: Cli, daemon: FakeDaemon
+    code: str, details: dict[str, object], status: int, said: str, cli: Cli, daemon: ScriptedDaemon
 ) -> None:
     """`claimdag: verb: what`, the details, a next step, and the status of the code."""
     daemon.refuse("claim", code, "claim: no", **details)
@@ -156,7 +159,7 @@ def test_a_refusal_says_what_and_the_next_step(
     assert said in ran.err
 
 
-def test_text_of_the_daemon_reaches_no_terminal_raw(cli: Cli, daemon: FakeDaemon) -> None:
+def test_text_of_the_daemon_reaches_no_terminal_raw(cli: Cli, daemon: ScriptedDaemon) -> None:
     """A summary, a refusal and an id with escapes in them are shown as what they are; JSON keeps them as escapes."""
     evil = "a\x1b[2Jb\u202ec\x9bd"
     daemon.refuse("get", "not_found", f"get: {evil}", id=evil)
@@ -169,7 +172,7 @@ def test_text_of_the_daemon_reaches_no_terminal_raw(cli: Cli, daemon: FakeDaemon
     assert ran.json[0]["summary"] == evil
 
 
-def test_a_reader_that_has_enough_is_no_error(daemon: FakeDaemon) -> None:
+def test_a_reader_that_has_enough_is_no_error(daemon: ScriptedDaemon) -> None:
     """`claimdag list | head` ends without a word."""
     daemon.answers["list"] = {"nodes": [view(n) for n in range(1, 3000)]}
     line = f"{sys.executable} -m claimdag_client.cli.main --socket {daemon.path} --no-start list | head -1"
@@ -178,7 +181,7 @@ def test_a_reader_that_has_enough_is_no_error(daemon: FakeDaemon) -> None:
     assert ran.stderr == ""
 
 
-def test_output_that_cannot_be_written_is_said(daemon: FakeDaemon) -> None:
+def test_output_that_cannot_be_written_is_said(daemon: ScriptedDaemon) -> None:
     """A full disk is not silence."""
     daemon.answers["list"] = {"nodes": [view(n) for n in range(1, 10)]}
     with open("/dev/full", "wb") as full:
@@ -190,7 +193,7 @@ def test_output_that_cannot_be_written_is_said(daemon: FakeDaemon) -> None:
     assert ran.stderr == "claimdag: list: the answer could not be written to standard output: No space left on device\n"
 
 
-def test_a_small_verb_imports_next_to_nothing(daemon: FakeDaemon) -> None:
+def test_a_small_verb_imports_next_to_nothing(daemon: ScriptedDaemon) -> None:
     """What makes a start slow stays out: no socket, no msgspec, no typing, none of the other verbs."""
     daemon.answers["ping"] = {"now": 1.0}
     program = (

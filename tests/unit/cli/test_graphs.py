@@ -14,8 +14,9 @@ from claimdag_client.cli.render.export import dot, mermaid
 from claimdag_client.cli.render.graph_view import Picture
 from claimdag_client.cli.render.layers import RAILS_MAX, text
 from claimdag_client.cli.render.text import Paint
+from tests.support.scripted_daemon import ScriptedDaemon, view
 
-from .conftest import FakeDaemon, Ran, view
+from .conftest import Ran
 
 Cli = Callable[..., Ran]
 
@@ -136,7 +137,7 @@ def test_mermaid_is_well_formed() -> None:
     assert "  linkStyle 0,4,6 stroke:#c00000" in lines
 
 
-def test_tree_shows_who_is_under_whom(cli: Cli, daemon: FakeDaemon) -> None:
+def test_tree_shows_who_is_under_whom(cli: Cli, daemon: ScriptedDaemon) -> None:
     """With branches, how much of a parent is finished, and what waits."""
     waiting = {"deps": [{"on": "7q2f-6", "when": "after_ok"}], "resources": []}
     nodes = [*NODES[:8], {**NODES[7], "waiting_on": waiting}, {**NODES[8], "status": "done"}]
@@ -150,7 +151,7 @@ def test_tree_shows_who_is_under_whom(cli: Cli, daemon: FakeDaemon) -> None:
     )
 
 
-def test_tree_and_graph_of_one_node_ask_for_what_is_under_it(cli: Cli, daemon: FakeDaemon) -> None:
+def test_tree_and_graph_of_one_node_ask_for_what_is_under_it(cli: Cli, daemon: ScriptedDaemon) -> None:
     """The node itself and all below it, finished or not."""
     daemon.answers |= {"get": NODES[6], "list": {"nodes": NODES[7:9]}}
     assert len(cli("tree", "7").out.splitlines()) == 3

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import FakeDaemon, Ran, view
+from tests.support.scripted_daemon import ScriptedDaemon, view
+
+from .conftest import Ran
 
 Cli = Callable[..., Ran]
 QUIET = {"resources": {"resources": []}, "ready": {"nodes": []}}
@@ -23,7 +25,7 @@ QUIET = {"resources": {"resources": []}, "ready": {"nodes": []}}
     ],
 )
 def test_next_step_of_a_refusal_names_what_was_refused(
-    cli: Cli, daemon: FakeDaemon, code: str, details: dict[str, object], step: str | None
+    cli: Cli, daemon: ScriptedDaemon, code: str, details: dict[str, object], step: str | None
 ) -> None:
     """No placeholder stands for what the daemon named; where it named nothing there is no step."""
     daemon.refuse("upsert", code, "upsert: no", **details)
@@ -46,7 +48,7 @@ def test_next_step_of_a_refusal_names_what_was_refused(
     ],
 )
 def test_nothing_runnable_names_a_way_out_where_time_does_not_help(
-    cli: Cli, daemon: FakeDaemon, details: dict[str, object], step: str
+    cli: Cli, daemon: ScriptedDaemon, details: dict[str, object], step: str
 ) -> None:
     """While somebody works it is enough to look; what is stuck wants a person, who is told what to do."""
     daemon.refuse("claim_next", "nothing_runnable", "claim_next: nothing runnable", **details)
@@ -55,7 +57,7 @@ def test_nothing_runnable_names_a_way_out_where_time_does_not_help(
     assert f"next: {step}" in ran.err
 
 
-def test_status_with_all_finished_shows_what_failed_and_why(cli: Cli, daemon: FakeDaemon) -> None:
+def test_status_with_all_finished_shows_what_failed_and_why(cli: Cli, daemon: ScriptedDaemon) -> None:
     """Nothing is left to do, and that is not the same as all is well."""
     failed = view(3, status="failed", error="exit status 7", summary="test it")
     daemon.answers |= QUIET

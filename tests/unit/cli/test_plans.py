@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import FakeDaemon, Ran, view
+from tests.support.scripted_daemon import ScriptedDaemon, view
+
+from .conftest import Ran
 
 Cli = Callable[..., Ran]
 
@@ -40,7 +42,7 @@ def plan_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_submit_prints_ids_in_the_order_of_the_plan(cli: Cli, daemon: FakeDaemon, plan_file: Path) -> None:
+def test_submit_prints_ids_in_the_order_of_the_plan(cli: Cli, daemon: ScriptedDaemon, plan_file: Path) -> None:
     """Capacities and all nodes in one request."""
     daemon.answers |= {"submit": accept}
     ran = cli("submit", str(plan_file), "--actor", "bob", "--once", "t")
@@ -55,7 +57,7 @@ def test_submit_prints_ids_in_the_order_of_the_plan(cli: Cli, daemon: FakeDaemon
     assert cli("submit", str(plan_file), "--json").json[0] == {"ref": "a", "id": "7q2f-1"}
 
 
-def test_submit_from_standard_input(cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submit_from_standard_input(cli: Cli, daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON, unless another format is named."""
     daemon.answers["submit"] = accept
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'[{"summary": "x"}]')))
@@ -71,7 +73,7 @@ def test_submit_dry_run_starts_no_daemon(cli: Cli, plan_file: Path) -> None:
     assert "no daemon listens" in ran.err
 
 
-def test_submit_dry_run_says_what_submit_would_say(cli: Cli, daemon: FakeDaemon, plan_file: Path) -> None:
+def test_submit_dry_run_says_what_submit_would_say(cli: Cli, daemon: ScriptedDaemon, plan_file: Path) -> None:
     """The daemon is asked with dry_run and without a token; its faults are told with the same words and status."""
     daemon.answers["submit"] = accept
     ran = cli("submit", str(plan_file), "--dry-run", "--once", "t")
@@ -88,7 +90,7 @@ def test_submit_dry_run_says_what_submit_would_say(cli: Cli, daemon: FakeDaemon,
 
 
 def test_faults_of_the_file_and_of_the_daemon_are_told_in_one_round(
-    cli: Cli, daemon: FakeDaemon, tmp_path: Path
+    cli: Cli, daemon: ScriptedDaemon, tmp_path: Path
 ) -> None:
     """In the order of the file, each once."""
     path = tmp_path / "p.json"
@@ -106,7 +108,7 @@ def test_faults_of_the_file_and_of_the_daemon_are_told_in_one_round(
     assert told[3].startswith("3 faults")
 
 
-def test_submit_tells_each_fault_under_its_place(cli: Cli, daemon: FakeDaemon, plan_file: Path) -> None:
+def test_submit_tells_each_fault_under_its_place(cli: Cli, daemon: ScriptedDaemon, plan_file: Path) -> None:
     """The daemon counts nodes; the person reads a file."""
     faults = [{"index": 2, "ref": None, "code": "cycle", "message": "submit: it would wait for itself"}]
     daemon.refuse("submit", "bad_request", "submit: 1 fault", faults=faults)
@@ -115,7 +117,7 @@ def test_submit_tells_each_fault_under_its_place(cli: Cli, daemon: FakeDaemon, p
     assert "line 1: nodes[1].children[0]: it would wait for itself\n" in ran.err
 
 
-def test_submit_of_a_bad_plan_creates_nothing(cli: Cli, daemon: FakeDaemon, tmp_path: Path) -> None:
+def test_submit_of_a_bad_plan_creates_nothing(cli: Cli, daemon: ScriptedDaemon, tmp_path: Path) -> None:
     """Every fault with the file's name, status 1; a file that is not there too."""
     daemon.answers["submit"] = accept
     bad = tmp_path / "bad.json"
@@ -129,7 +131,7 @@ def test_submit_of_a_bad_plan_creates_nothing(cli: Cli, daemon: FakeDaemon, tmp_
 
 
 def test_submit_of_4000_nodes_is_one_line_and_more_than_a_line_is_refused_by_name(
-    cli: Cli, daemon: FakeDaemon, tmp_path: Path
+    cli: Cli, daemon: ScriptedDaemon, tmp_path: Path
 ) -> None:
     """A large plan is whole; one over the limit is refused with its size before anything is sent."""
     daemon.answers["submit"] = accept
@@ -156,7 +158,7 @@ def export_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_import_with_faults_creates_nothing(cli: Cli, daemon: FakeDaemon, export_file: Path) -> None:
+def test_import_with_faults_creates_nothing(cli: Cli, daemon: ScriptedDaemon, export_file: Path) -> None:
     """Each fault by its line, and how to go on."""
     ran = cli("import", "beads", str(export_file))
     assert ran.status == 1
@@ -165,7 +167,7 @@ def test_import_with_faults_creates_nothing(cli: Cli, daemon: FakeDaemon, export
     assert daemon.requests == []
 
 
-def test_import_with_skip_bad_goes_on_without(cli: Cli, daemon: FakeDaemon, export_file: Path) -> None:
+def test_import_with_skip_bad_goes_on_without(cli: Cli, daemon: ScriptedDaemon, export_file: Path) -> None:
     """What was left out is said; the rest is one submission."""
     daemon.answers["submit"] = accept
     ran = cli("import", "beads", str(export_file), "--skip-bad", "--actor", "bob")
@@ -184,14 +186,14 @@ def test_import_with_skip_bad_goes_on_without(cli: Cli, daemon: FakeDaemon, expo
     assert verbose.out == "3 nodes would be created\n"
 
 
-def test_import_reads_standard_input(cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_reads_standard_input(cli: Cli, daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the tracker's own command, through a pipe."""
     daemon.answers["submit"] = accept
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(issue("p-1"))))
     assert cli("import", "beads", "-").out == "1 node, 7q2f-1 to 7q2f-1: 0 groups, 0 dependencies\n"
 
 
-def test_import_of_the_daemons_refusal_names_the_line(cli: Cli, daemon: FakeDaemon, export_file: Path) -> None:
+def test_import_of_the_daemons_refusal_names_the_line(cli: Cli, daemon: ScriptedDaemon, export_file: Path) -> None:
     """Should the daemon find what this side did not."""
     faults = [{"index": 1, "ref": "p-2", "code": "cycle", "message": "submit: it cannot be"}]
     daemon.refuse("submit", "bad_request", "submit: 1 fault", faults=faults)
@@ -210,7 +212,7 @@ def test_import_of_closed_issues_alone_says_how_to_take_them(cli: Cli, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_slow_submission_shows_a_progress_line_on_a_terminal(daemon: FakeDaemon, plan_file: Path) -> None:
+def test_a_slow_submission_shows_a_progress_line_on_a_terminal(daemon: ScriptedDaemon, plan_file: Path) -> None:
     """After a second, on a terminal alone, and taken away at the end."""
 
     def slowly(request: dict[str, Any]) -> dict[str, Any]:
@@ -233,7 +235,7 @@ def test_a_slow_submission_shows_a_progress_line_on_a_terminal(daemon: FakeDaemo
     assert shown.endswith("\r\x1b[K")
 
 
-def test_colour_and_width_are_for_terminals(daemon: FakeDaemon) -> None:
+def test_colour_and_width_are_for_terminals(daemon: ScriptedDaemon) -> None:
     """On a terminal, signs are coloured and lines cut to its width."""
     daemon.answers["list"] = {"nodes": [view(1, summary="long " * 100)]}
     ours, theirs = pty.openpty()

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import FakeDaemon, Ran, view
+from tests.support.scripted_daemon import ScriptedDaemon, view
+
+from .conftest import Ran
 
 Cli = Callable[..., Ran]
 CLAIM = {"id": "7q2f-1", "gen": 2, "expires_in": 900.0, "node": view(1, status="claimed", gen=2)}
@@ -110,7 +112,7 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("line", "answer", "request_", "out"), CASES, ids=[case[0][:40] for case in CASES])
 def test_verb_asks_and_prints(
-    line: str, answer: Any, request_: dict[str, Any], out: str, cli: Cli, daemon: FakeDaemon
+    line: str, answer: Any, request_: dict[str, Any], out: str, cli: Cli, daemon: ScriptedDaemon
 ) -> None:
     """The request is exactly this one, and so is the output."""
     daemon.answers[request_["op"]] = answer
@@ -122,7 +124,7 @@ def test_verb_asks_and_prints(
 
 @pytest.mark.parametrize(("line", "answer", "request_", "out"), CASES, ids=[case[0][:40] for case in CASES])
 def test_verb_with_json_prints_what_the_daemon_said(
-    line: str, answer: Any, request_: dict[str, Any], out: str, cli: Cli, daemon: FakeDaemon
+    line: str, answer: Any, request_: dict[str, Any], out: str, cli: Cli, daemon: ScriptedDaemon
 ) -> None:
     """With --json the answer itself, a node or resource a line where there are several."""
     daemon.answers[request_["op"]] = answer
@@ -133,7 +135,7 @@ def test_verb_with_json_prints_what_the_daemon_said(
 
 
 @pytest.mark.parametrize("verb", ["next", "claim_next", "claim-next"])
-def test_next_prints_id_and_gen_then_the_summary(verb: str, cli: Cli, daemon: FakeDaemon) -> None:
+def test_next_prints_id_and_gen_then_the_summary(verb: str, cli: Cli, daemon: ScriptedDaemon) -> None:
     """The first line is for scripts; each spelling of the verb is the same."""
     daemon.answers["claim_next"] = CLAIM
     ran = cli(verb, "--actor", "bob", "--role", "general", "--slack", "2", "--strict", "--wait", "10")
@@ -145,7 +147,7 @@ def test_next_prints_id_and_gen_then_the_summary(verb: str, cli: Cli, daemon: Fa
 
 @pytest.mark.parametrize(("code", "status"), [("nothing_runnable", 3), ("nothing_pending", 4), ("assignee_busy", 1)])
 def test_complete_with_next_and_nothing_to_claim_says_why(
-    code: str, status: int, cli: Cli, daemon: FakeDaemon
+    code: str, status: int, cli: Cli, daemon: ScriptedDaemon
 ) -> None:
     """The node is complete either way; the exit status says why there is no next one."""
     error = {"code": code, "message": f"claim_next: {code}"}
@@ -158,7 +160,7 @@ def test_complete_with_next_and_nothing_to_claim_says_why(
 
 
 def test_upsert_reads_a_summary_from_standard_input(
-    cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For texts that a shell would mangle."""
     daemon.answers["upsert"] = view(1)
@@ -167,7 +169,7 @@ def test_upsert_reads_a_summary_from_standard_input(
     assert daemon.requests == [{"op": "upsert", "summary": "two\nlines é"}]
 
 
-def test_get_shows_all_of_a_node(cli: Cli, daemon: FakeDaemon) -> None:
+def test_get_shows_all_of_a_node(cli: Cli, daemon: ScriptedDaemon) -> None:
     """A page for people, without what is empty."""
     daemon.answers["get"] = view(
         1, status="running", summary="first line\nsecond", assignee="bob", quiet=12.5, expires_in=840.0, bound=True,
@@ -182,7 +184,7 @@ def test_get_shows_all_of_a_node(cli: Cli, daemon: FakeDaemon) -> None:
         assert said in out
 
 
-def test_ready_says_why_a_ready_node_cannot_run_now(cli: Cli, daemon: FakeDaemon) -> None:
+def test_ready_says_why_a_ready_node_cannot_run_now(cli: Cli, daemon: ScriptedDaemon) -> None:
     """Ready by its dependencies, and still waiting for units."""
     lack = {"resource": "gpu", "units": 2, "free": 1, "lender": None}
     daemon.answers["ready"] = {
@@ -197,7 +199,7 @@ def test_ready_says_why_a_ready_node_cannot_run_now(cli: Cli, daemon: FakeDaemon
     assert lines[4] == "    not now: units are kept for another that waits longer"
 
 
-def test_why_gives_its_reasons_one_by_one(cli: Cli, daemon: FakeDaemon) -> None:
+def test_why_gives_its_reasons_one_by_one(cli: Cli, daemon: ScriptedDaemon) -> None:
     """Several reasons are a list; one is a sentence."""
     first, second = {"type": "dep", "text": "waits until 7q2f-1 is done"}, {"type": "blocked", "text": "is blocked"}
     text = "7q2f-2 is todo: waits until 7q2f-1 is done; is blocked"
@@ -208,7 +210,7 @@ def test_why_gives_its_reasons_one_by_one(cli: Cli, daemon: FakeDaemon) -> None:
     assert cli("why", "2").out == "○ 7q2f-2  ready\n  can be claimed\n"
 
 
-def test_hello_and_stats_are_for_people_too(cli: Cli, daemon: FakeDaemon) -> None:
+def test_hello_and_stats_are_for_people_too(cli: Cli, daemon: ScriptedDaemon) -> None:
     """Versions, the graph, the limits; counts by status, sizes and deadlocks in words."""
     ran = cli("version")
     assert "claimdagd 9.8.7, protocol 1, pid 42, graph 7q2f" in ran.out
@@ -222,7 +224,7 @@ def test_hello_and_stats_are_for_people_too(cli: Cli, daemon: FakeDaemon) -> Non
         assert said in out
 
 
-def test_shutdown_says_no_hello_and_waits_for_the_daemon_to_leave(cli: Cli, daemon: FakeDaemon) -> None:
+def test_shutdown_says_no_hello_and_waits_for_the_daemon_to_leave(cli: Cli, daemon: ScriptedDaemon) -> None:
     """A daemon of any protocol can be told to leave; when the verb ends, it has."""
     daemon.answers["hello"] = {"error": {"code": "bad_request", "message": "no", "protocol": 99}}
     daemon.answers["shutdown"] = {}
@@ -232,7 +234,7 @@ def test_shutdown_says_no_hello_and_waits_for_the_daemon_to_leave(cli: Cli, daem
     assert daemon.requests == [{"op": "shutdown"}]
 
 
-def test_log_tells_each_change(cli: Cli, daemon: FakeDaemon) -> None:
+def test_log_tells_each_change(cli: Cli, daemon: ScriptedDaemon) -> None:
     """When, what, by whom, and what became of each node."""
     entry = {
         "seq": 12, "at": 1.0e9, "op": "complete", "actor": "bob", "flips": {"ready": ["7q2f-5"]}, "gone": ["7q2f-0"],
@@ -248,14 +250,16 @@ def test_log_tells_each_change(cli: Cli, daemon: FakeDaemon) -> None:
     assert cli("log", "--json").json[0] == entry
 
 
-def test_log_says_where_nothing_changed(cli: Cli, daemon: FakeDaemon) -> None:
+def test_log_says_where_nothing_changed(cli: Cli, daemon: ScriptedDaemon) -> None:
     """An entry that is there for its token alone."""
     bare = {"seq": 3, "at": 1.0e9, "op": "reclaim", "actor": None, "flips": {}, "gone": [], "nodes": [], "once": "t"}
     daemon.answers["log"] = {"entries": [bare]}
     assert cli("log").out.rstrip().endswith("reclaim  nothing changed")
 
 
-def test_status_shows_everything_on_one_screen(cli: Cli, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_shows_everything_on_one_screen(
+    cli: Cli, daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who holds what and for how long quiet, what is ready, what waits on what, resources, deadlocks."""
     held = view(1, status="running", assignee="bob", quiet=90.0, expires_in=810.0, summary="the parser")
     waiting = [
@@ -293,7 +297,7 @@ def test_status_shows_everything_on_one_screen(cli: Cli, daemon: FakeDaemon, mon
     assert len(told["waiting"]) == 50
 
 
-def test_status_of_an_empty_graph_says_how_to_begin(cli: Cli, daemon: FakeDaemon) -> None:
+def test_status_of_an_empty_graph_says_how_to_begin(cli: Cli, daemon: ScriptedDaemon) -> None:
     """No empty screen."""
     daemon.answers |= {"list": {"nodes": []}, "ready": {"nodes": []}, "resources": {"resources": []}, "stats": {}}
     assert "claimdag upsert" in cli("status").out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.client.fake_daemon import FakeDaemon
+from tests.support.fake_daemon import FakeDaemon
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.system.daemon import Client, Daemon, running
+from tests.support.daemon import Client, Daemon, running
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "client.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)

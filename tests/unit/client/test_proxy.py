@@ -15,8 +15,8 @@ import pytest
 from claimdag_client import connect
 from claimdag_client._async.client import Client
 from claimdag_client._sync.client import connect as connect_sync
-from tests.system.daemon import Client as Raw
-from tests.system.daemon import Daemon, running
+from tests.support.daemon import Client as Raw
+from tests.support.daemon import Daemon, running
 from tests.unit.client.proxy import Proxy
 
 pytestmark = pytest.mark.slow

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from tests.support.clock import RealClock
+
 
 class StubSession:
     def __init__(self, deliver: Callable[[bytes], None], hang_up: Callable[[], None]) -> None:
@@ -24,24 +26,11 @@ class StubSession:
         self.deliver(json.dumps({"rid": rid, "ok": ok}).encode() + b"\n")
 
 
-class StubClock:
-    """Real time that a test may move on."""
-
-    def __init__(self) -> None:
-        self.ahead = 0.0
-
-    def now(self) -> float:
-        return time.monotonic() + self.ahead
-
-    def wall(self) -> float:
-        return time.time() + self.ahead
-
-
 class StubService:
     """Ops: ping, size (n bytes), park, unpark, watch, emit (n events of size bytes), alarm, boom, hang_up, ..."""
 
-    def __init__(self, clock: StubClock | None = None, *, held_back: bool = False) -> None:
-        self.clock = clock or StubClock()
+    def __init__(self, clock: RealClock | None = None, *, held_back: bool = False) -> None:
+        self.clock = clock or RealClock()
         self.on_wake: Callable[[], None] = lambda: None
         self.on_shutdown: Callable[[], None] = lambda: None
         self.on_snapshot: Callable[[], None] = lambda: None
