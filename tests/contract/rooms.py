@@ -130,7 +130,13 @@ ROOMS: dict[str, Room] = {
         ("claimdag_client._protocol", "claimdag_client._transport", "claimdag_client.errors", "claimdag_client.events",
          *_TYPES, "claimdagd.paths"),
     ),
-    "claimdag_client.sync": Room("the public door of the blocking client", ("claimdag_client._sync",)),
+    "claimdag_client.sync": Room(
+        "the public door of the blocking client", ("claimdag_client._sync", "claimdag_client.executors")
+    ),
+    "claimdag_client.executors": Room(
+        "run_on: a graph worked off through a concurrent.futures executor",
+        ("claimdag_client", "claimdag_client._protocol", "claimdag_client.errors", *_TYPES),
+    ),
     "claimdag_client.claims": Room(
         "the public door of claims", ("claimdag_client._async", "claimdag_client._protocol")
     ),
