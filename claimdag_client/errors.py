@@ -1,32 +1,33 @@
-"""What the clients raise: one class for every error code of the protocol, drawn as a tree.
+"""The exceptions of both clients: one class for every error code of the protocol, drawn as a tree.
 
 ClaimdagError
 ├── Unreachable            no daemon could be reached, or it went away and did not come back
-├── Mismatch               it speaks another protocol
+│   └── Unresponsive       a daemon is there, but it is silent: stopped, or stuck
+├── Mismatch               the daemon speaks another protocol
 ├── Malformed              the request cannot be sent as it is
-├── ClaimLost              the claim that the body stood on is no longer this client's
+├── ClaimLost              the claim that the body relied on is no longer this client's
 ├── GraphChanged           the daemon that came back serves another graph
-└── Refused                the daemon said no: `code`, `message`, `details`
-    ├── Misasked           BadRequest, UnknownOp, TooLarge
+└── Refused                the daemon refused: `code`, `message`, `details`
+    ├── InvalidRequest     BadRequest, UnknownOp, TooLarge
     ├── NotFound           no such node
     ├── Fenced             GenMismatch, NotAssignee: the node is another's by now
-    ├── NotNow             DepsUnsatisfied, ResourcesBusy, AssigneeBusy, NotClaimable: it may pass later
+    ├── TryLater           DepsUnsatisfied, ResourcesBusy, AssigneeBusy, NotClaimable: it may pass later
     ├── WrongStatus        BadStatus, Terminal, NotTerminal
-    ├── CouldNeverRun      Cycle, WouldNotRun
-    ├── NothingToTake      NothingRunnable, NothingPending
-    ├── Timeout            a `wait` that was over first
+    ├── Unsatisfiable      Cycle, WouldNotRun
+    ├── NoWork             NothingRunnable, NothingPending
+    ├── Timeout            the time limit of a `wait` passed first
     ├── Lagged             events older than the ledger keeps, or not read fast enough
-    └── DaemonTrouble      Full, Storage, ShuttingDown, Internal
+    └── DaemonError        Full, Storage, ShuttingDown, Internal
 
-Standard library only: the command line may import this. It must do no I/O.
+Standard library only, and cheap to import: the command line pays for it. No I/O here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from claimdag_client._transport.connection import ClaimdagError, Malformed, Mismatch, Refused, Unreachable
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 __all__ = [
     "BY_CODE",
@@ -35,27 +36,25 @@ __all__ = [
     "BadStatus",
     "ClaimLost",
     "ClaimdagError",
-    "CouldNeverRun",
     "Cycle",
-    "DaemonTrouble",
+    "DaemonError",
     "DepsUnsatisfied",
     "Fenced",
     "Full",
     "GenMismatch",
     "GraphChanged",
     "Internal",
+    "InvalidRequest",
     "Lagged",
     "Malformed",
-    "Misasked",
     "Mismatch",
+    "NoWork",
     "NotAssignee",
     "NotClaimable",
     "NotFound",
-    "NotNow",
     "NotTerminal",
     "NothingPending",
     "NothingRunnable",
-    "NothingToTake",
     "Refused",
     "ResourcesBusy",
     "ShuttingDown",
@@ -63,22 +62,67 @@ __all__ = [
     "Terminal",
     "Timeout",
     "TooLarge",
+    "TryLater",
     "UnknownOp",
     "Unreachable",
+    "Unresponsive",
+    "Unsatisfiable",
     "WouldNotRun",
     "WrongStatus",
     "refusal",
 ]
 
 
+class ClaimdagError(Exception):
+    """Base of all that this package raises for its caller. `remedy` says what to do next, or is empty."""
+
+    remedy: str = ""
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        if remedy:
+            self.remedy = remedy
+
+
+class Unreachable(ClaimdagError):
+    """No daemon could be reached, or the connection ended before the answer came."""
+
+
+class Unresponsive(Unreachable):
+    """A daemon is there and keeps the connection open, but did not answer in time: it is stopped, or stuck.
+
+    What was asked may still be done once the daemon goes on.
+    """
+
+
+class Mismatch(ClaimdagError):
+    """Client and daemon speak different protocols."""
+
+
+class Malformed(ClaimdagError):
+    """The request cannot be sent as it is: too long, or not text."""
+
+
+class Refused(ClaimdagError):
+    """The daemon refused: `code`, `message` as on the wire, and all other fields of the error in `details`."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(str(error.get("message", "refused")))
+        self.code = str(error.get("code", "internal"))
+        self.details: dict[str, Any] = {k: v for k, v in error.items() if k not in ("code", "message")}
+        #: The whole error object, as received.
+        self.error: dict[str, Any] = dict(error)
+
+
 class ClaimLost(ClaimdagError):
-    """The claim on node `id` at generation `gen` ended without its holder: what the body did may be done again.
+    """The claim on node `id` at generation `gen` ended without its holder: the body's work may be done again.
 
     `why` is the daemon's reason (an expired lease, a cancellation, a reclaim), the code with which it refused a
     renewal, or `unreachable`.
     """
 
-    remedy = "drop what was being done for it: somebody else may hold the node by now"
+    remedy = "stop the work on it: another worker may hold the node by now"
 
     def __init__(self, id: str, gen: int, why: str) -> None:
         super().__init__(f"the claim on {id} at generation {gen} was lost: {why}")
@@ -96,11 +140,11 @@ class GraphChanged(ClaimdagError):
         self.now = now
 
 
-class Misasked(Refused):
+class InvalidRequest(Refused):
     """The request itself was wrong."""
 
 
-class BadRequest(Misasked):
+class BadRequest(InvalidRequest):
     """A field is missing, unknown or of the wrong type. `faults` lists those of a submit."""
 
     @property
@@ -108,16 +152,16 @@ class BadRequest(Misasked):
         return tuple(self.details.get("faults", ()))
 
 
-class UnknownOp(Misasked):
+class UnknownOp(InvalidRequest):
     """The daemon knows no such op."""
 
 
-class TooLarge(Misasked):
+class TooLarge(InvalidRequest):
     """The line is longer than the daemon reads."""
 
 
 class NotFound(Refused):
-    """There is no node `id`: pruned by now, or of an earlier graph."""
+    """No node `id` exists: it was pruned, or belongs to an earlier graph."""
 
     @property
     def id(self) -> str | None:
@@ -125,7 +169,7 @@ class NotFound(Refused):
 
 
 class Fenced(Refused):
-    """The node is at another generation, or in other hands, than the request says."""
+    """The node is at another generation, or held by another actor, than the request says."""
 
 
 class GenMismatch(Fenced):
@@ -137,23 +181,23 @@ class GenMismatch(Fenced):
 
 
 class NotAssignee(Fenced):
-    """Somebody else holds the node."""
+    """Another actor holds the node."""
 
 
-class NotNow(Refused):
-    """It cannot be claimed as things stand."""
+class TryLater(Refused):
+    """The node cannot be claimed now; it may be later."""
 
 
-class DepsUnsatisfied(NotNow):
-    """It still waits on other nodes."""
+class DepsUnsatisfied(TryLater):
+    """The node still waits on other nodes."""
 
 
-class ResourcesBusy(NotNow):
-    """Units that it needs are in use."""
+class ResourcesBusy(TryLater):
+    """Units that the node needs are in use."""
 
 
-class AssigneeBusy(NotNow):
-    """The actor holds node `id` at generation `gen` already."""
+class AssigneeBusy(TryLater):
+    """The actor already holds node `id` at generation `gen`."""
 
     @property
     def id(self) -> str | None:
@@ -164,8 +208,8 @@ class AssigneeBusy(NotNow):
         return self.details.get("gen")
 
 
-class NotClaimable(NotNow):
-    """A group, a blocked node, or one that another holds."""
+class NotClaimable(TryLater):
+    """The node is a group, is blocked, or is held by another."""
 
 
 class WrongStatus(Refused):
@@ -173,7 +217,7 @@ class WrongStatus(Refused):
 
 
 class BadStatus(WrongStatus):
-    """The status asked for cannot be, or what a claim stands on would move."""
+    """The node cannot have that status, or a held node would change what its claim depends on."""
 
 
 class Terminal(WrongStatus):
@@ -184,28 +228,28 @@ class NotTerminal(WrongStatus):
     """The node is not finished."""
 
 
-class CouldNeverRun(Refused):
-    """What was asked for could never be met."""
+class Unsatisfiable(Refused):
+    """The request could never be met."""
 
 
-class Cycle(CouldNeverRun):
-    """`path` is the cycle that it would close."""
+class Cycle(Unsatisfiable):
+    """The edge would close a cycle: `path`."""
 
     @property
     def path(self) -> tuple[Any, ...]:
         return tuple(self.details.get("path", ()))
 
 
-class WouldNotRun(CouldNeverRun):
-    """It needs more units than there are, or than its lender has."""
+class WouldNotRun(Unsatisfiable):
+    """The node needs more units than the capacity, or than its lender has."""
 
 
-class NothingToTake(Refused):
-    """There is no work to hand out now."""
+class NoWork(Refused):
+    """No work can be handed out now."""
 
 
-class NothingRunnable(NothingToTake):
-    """Work is pending and none of it can run: counts of what holds it up.
+class NothingRunnable(NoWork):
+    """Work is pending and none of it can run now; the counts say what holds it up.
 
     `next_expiry` is in seconds, null when no lease runs. `stuck`: no claim is live whose end could free anything.
     """
@@ -239,35 +283,35 @@ class NothingRunnable(NothingToTake):
         return tuple(self.details.get("deadlocks", ()))
 
 
-class NothingPending(NothingToTake):
+class NothingPending(NoWork):
     """All work is finished."""
 
 
 class Timeout(Refused):
-    """The time given to a wait was over first."""
+    """The time limit of a wait passed first."""
 
 
 class Lagged(Refused):
     """Events were missed: they are older than the ledger keeps, or were not read fast enough."""
 
 
-class DaemonTrouble(Refused):
-    """The daemon could not; the graph is as it was."""
+class DaemonError(Refused):
+    """The daemon failed to do it; the graph is unchanged."""
 
 
-class Full(DaemonTrouble):
-    """As many nodes as the daemon keeps, and no finished one that could go."""
+class Full(DaemonError):
+    """The graph is at its cap of nodes, and no finished one can be pruned."""
 
 
-class Storage(DaemonTrouble):
+class Storage(DaemonError):
     """The journal could not be written."""
 
 
-class ShuttingDown(DaemonTrouble):
+class ShuttingDown(DaemonError):
     """The daemon is leaving."""
 
 
-class Internal(DaemonTrouble):
+class Internal(DaemonError):
     """A bug in the daemon; its log says more."""
 
 
@@ -299,5 +343,24 @@ BY_CODE: dict[str, type[Refused]] = {
 
 
 def refusal(error: Mapping[str, Any]) -> Refused:
-    """The exception for an `error` object; a code that a later daemon adds is a plain Refused."""
+    """Return the exception for an `error` object; a code of a later daemon gives a plain Refused."""
     return BY_CODE.get(str(error.get("code")), Refused)(error)
+
+
+#: Names of earlier releases: each warns for one release, then goes.
+_RENAMED = {
+    "CouldNeverRun": "Unsatisfiable",
+    "DaemonTrouble": "DaemonError",
+    "Misasked": "InvalidRequest",
+    "NotNow": "TryLater",
+    "NothingToTake": "NoWork",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import warnings
+
+    warnings.warn(f"{__name__}.{name} is now {_RENAMED[name]}", DeprecationWarning, stacklevel=2)
+    return globals()[_RENAMED[name]]

@@ -13,8 +13,7 @@ from claimdag_client._protocol import requests as asks
 from claimdag_client._protocol.claim_base import HAND_BACK_S, LOOK_S, Holding
 from claimdag_client._protocol.failure_text import error_text
 from claimdag_client._protocol.protocol import Held
-from claimdag_client._transport.connection import ClaimdagError
-from claimdag_client.errors import ClaimLost, NothingPending, NothingRunnable
+from claimdag_client.errors import ClaimdagError, ClaimLost, NothingPending, NothingRunnable
 from claimdagd import wire
 
 if TYPE_CHECKING:

@@ -20,14 +20,16 @@ import anyio.abc
 import anyio.to_thread
 
 from claimdag_client._async.claims import Opening, Work
-from claimdag_client._async.connect import Dialled, dial
+from claimdag_client._async.connect import OpenConnection, open_connection
 from claimdag_client._async.stream import Events
 from claimdag_client._protocol import requests as asks
 from claimdag_client._protocol.backoff import delays
 from claimdag_client._protocol.protocol import Conversation, Held
 from claimdag_client._protocol.requests import Ask
-from claimdag_client._transport import connection
-from claimdag_client.errors import Unreachable
+from claimdag_client._transport.endpoint import Endpoint
+from claimdag_client._transport.transport import Connection
+from claimdag_client._transport.transport import connect as connect_blocking
+from claimdag_client.errors import ClaimdagError, Unreachable
 from claimdagd import wire
 
 P = ParamSpec("P")
@@ -56,7 +58,7 @@ def _method(build: Callable[P, Ask[T]]) -> Callable[Concatenate[Client, P], Coro
     return method
 
 
-async def _start(start: Callable[[], connection.Connection]) -> None:
+async def _start(start: Callable[[], Connection]) -> None:
     """Start a daemon where none listens. It blocks, so it is done in a thread."""
     await anyio.to_thread.run_sync(lambda: start().close(), abandon_on_cancel=True)
 
@@ -80,13 +82,14 @@ async def connect(
 
     Raises Unreachable when there is no daemon, Mismatch when it speaks another protocol.
     """
-    path = connection.socket_of(None if socket is None else os.fspath(socket), directory)
+    endpoint = Endpoint(None if socket is None else os.fspath(socket), directory)
+    path = endpoint.socket
     if start:
-        await _start(functools.partial(connection.connect, path, directory, client=name))
-    dialled = await dial(path, name)
+        await _start(functools.partial(connect_blocking, endpoint, client=name))
+    dialled = await open_connection(path, name)
     client = Client(path, name, dialled, patience_s=patience_s, on_notice=on_notice)
     if start:
-        client._start = functools.partial(connection.connect, path, directory, client=name)
+        client._start = functools.partial(connect_blocking, endpoint, client=name)
     raised: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(client._stay_connected, dialled)
@@ -116,7 +119,7 @@ class Client:
         self,
         path: str,
         name: str,
-        dialled: Dialled,
+        dialled: OpenConnection,
         *,
         patience_s: float | None,
         on_notice: Callable[[dict[str, Any]], None] | None,
@@ -129,7 +132,7 @@ class Client:
         self._patience_s = patience_s
         self._talk = Conversation(secrets.token_hex(8), on_notice)
         self._wake = anyio.Event()
-        self._start: Callable[[], connection.Connection] | None = None
+        self._start: Callable[[], Connection] | None = None
         self._streams: set[Events] = set()
 
     @property
@@ -265,10 +268,10 @@ class Client:
     async def _let_go(self, held: Held) -> None:
         try:
             await self.ask(asks.release(held.id, actor=held.actor, gen=held.gen))
-        except connection.ClaimdagError:
+        except ClaimdagError:
             pass  # It is not ours by now, or the daemon is gone: the grace sees to it.
 
-    async def _stay_connected(self, dialled: Dialled | None) -> None:
+    async def _stay_connected(self, dialled: OpenConnection | None) -> None:
         """Talk, and look for the daemon again whenever the connection ends, until patience does too."""
         pauses = delays()
         while True:
@@ -289,11 +292,11 @@ class Client:
             await anyio.sleep(next(pauses))
             dialled = None
 
-    async def _reach(self, pauses: Iterator[float]) -> Dialled | None:
+    async def _reach(self, pauses: Iterator[float]) -> OpenConnection | None:
         began = anyio.current_time()
         while True:
             try:
-                return await dial(self.socket, self._name)
+                return await open_connection(self.socket, self._name)
             except Unreachable as exc:
                 waited = anyio.current_time() - began
                 if self._patience_s is not None and waited >= self._patience_s:
@@ -304,12 +307,12 @@ class Client:
                         await _start(self._start)
                     except Unreachable:
                         pass  # Another may be starting, or a disk be full: look again.
-            except connection.ClaimdagError as exc:
+            except ClaimdagError as exc:
                 self._talk.failed(exc)
                 return None
             await anyio.sleep(next(pauses))
 
-    async def _carry(self, dialled: Dialled) -> None:
+    async def _carry(self, dialled: OpenConnection) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._send, dialled.stream, tasks.cancel_scope)
             lines = dialled.rest

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 import anyio
 import anyio.abc
 import msgspec
 
-from claimdag_client._transport import connection
-from claimdag_client._transport.connection import Unreachable
-from claimdag_client.errors import refusal
-from claimdag_client.events import Lines, decode_message
+from claimdag_client._protocol.handshake import Handshake
+from claimdag_client._transport.transport import check_peer_uid
+from claimdag_client.errors import Mismatch, Unreachable, Unresponsive
+from claimdag_client.events import Lines
 from claimdagd import wire
-from claimdagd.limits import PROTOCOL
 
 #: A daemon that is there gets this long to say hello.
 HELLO_S = 10.0
 
 
 @dataclass
-class Dialled:
+class OpenConnection:
     """A connection on which both sides have said hello; `rest` are the lines that came after the answer."""
 
     stream: anyio.abc.ByteStream
@@ -29,19 +29,19 @@ class Dialled:
     rest: list[bytes]
 
 
-async def dial(path: str, name: str) -> Dialled:
-    """Connect and say hello. Unreachable when nobody answers, Mismatch when they speak another protocol."""
+async def open_connection(path: str, name: str, limit_s: float = HELLO_S) -> OpenConnection:
+    """Connect and say hello. Raises Unreachable if no daemon answers, Mismatch if it speaks another protocol."""
     stream: anyio.abc.ByteStream | None = None
     try:
-        with anyio.fail_after(HELLO_S):
-            stream = await anyio.connect_unix(path)
-            connection.refuse_a_strangers_daemon(stream.extra(anyio.abc.SocketAttribute.raw_socket), path)
-            dialled = await _say_hello(stream, path, name)
+        with anyio.fail_after(limit_s):
+            stream = await _connect_unix(path)
+            check_peer_uid(stream.extra(anyio.abc.SocketAttribute.raw_socket), path)
+            opened = await _say_hello(stream, Handshake(name, path))
             stream = None
-            return dialled
+            return opened
     except TimeoutError:
-        raise Unreachable(
-            f"the daemon at {path} is there but does not answer",
+        raise Unresponsive(
+            f"the daemon at {path} is there but does not answer (waited {limit_s:g} s)",
             remedy="it may be stopped or overloaded: see `ps` and its daemon.log",
         ) from None
     except (anyio.EndOfStream, anyio.BrokenResourceError):
@@ -49,28 +49,33 @@ async def dial(path: str, name: str) -> Dialled:
     except OSError as exc:
         raise Unreachable(f"no daemon listens at {path} ({exc.strerror})", remedy="start one: claimdagd") from None
     except (ValueError, msgspec.MsgspecError):
-        raise connection.Mismatch(f"what listens at {path} does not speak claimdagd's protocol") from None
+        raise Mismatch(f"what listens at {path} does not speak claimdagd's protocol") from None
     finally:
         if stream is not None:
             await anyio.aclose_forcefully(stream)
 
 
-async def _say_hello(stream: anyio.abc.ByteStream, path: str, name: str) -> Dialled:
-    await stream.send(connection.encode({"op": "hello", "client": name, "protocol": PROTOCOL, "rid": 0}))
+async def _connect_unix(path: str) -> anyio.abc.ByteStream:
+    while True:
+        stream = await anyio.connect_unix(path)
+        try:
+            stream.extra(anyio.abc.SocketAttribute.raw_socket).getpeername()
+            return stream
+        except OSError as exc:
+            await anyio.aclose_forcefully(stream)
+            if exc.errno != errno.ENOTCONN:
+                raise
+        # The daemon's queue of connections is full, which both event loops take for a connection.
+        await anyio.sleep(0.05)
+
+
+async def _say_hello(stream: anyio.abc.ByteStream, handshake: Handshake) -> OpenConnection:
+    await stream.send(handshake.request)
     lines = Lines()
     got: list[bytes] = []
-    while not got:
-        got = lines.feed(await stream.receive(65536))
-    message = decode_message(got[0])
-    if message.error is not None:
-        error = refusal(message.error)
-        theirs = error.details.get("protocol")
-        if error.code == "shutting_down":
-            raise Unreachable(f"the daemon at {path} is leaving", remedy="ask again")
-        if isinstance(theirs, int):
-            raise connection.mismatch_of(theirs, error.details.get("version"))
-        raise error
-    hello = msgspec.json.decode(message.ok, type=wire.HelloOk)
-    if hello.protocol != PROTOCOL:
-        raise connection.mismatch_of(hello.protocol, hello.version)
-    return Dialled(stream, hello, lines, got[1:])
+    while True:
+        while not got:
+            got = lines.feed(await stream.receive(65536))
+        hello = handshake.receive(got.pop(0))
+        if hello is not None:
+            return OpenConnection(stream, msgspec.convert(hello, wire.HelloOk), lines, got)

@@ -8,10 +8,10 @@ from typing import Self
 import anyio
 import msgspec
 
-from claimdag_client._async.connect import Dialled, dial
+from claimdag_client._async.connect import OpenConnection, open_connection
 from claimdag_client._protocol.backoff import delays
-from claimdag_client._transport.connection import Unreachable, encode
-from claimdag_client.errors import GraphChanged, Lagged, refusal
+from claimdag_client._protocol.messages import encode
+from claimdag_client.errors import GraphChanged, Lagged, Unreachable, refusal
 from claimdag_client.events import Event, decode_event, decode_message
 from claimdagd import wire
 
@@ -28,7 +28,7 @@ class Events:
         self._path = path
         self._name = name
         self._patience_s = patience_s
-        self._dialled: Dialled | None = None
+        self._dialled: OpenConnection | None = None
         self._waiting: list[bytes] = []
         self._closed = False
 
@@ -83,7 +83,7 @@ class Events:
         self.seq = event.seq
         return event
 
-    async def _read(self, dialled: Dialled) -> None:
+    async def _read(self, dialled: OpenConnection) -> None:
         try:
             self._waiting += dialled.lines.feed(await dialled.stream.receive(262144))
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, ValueError):
@@ -93,14 +93,14 @@ class Events:
         give_up = None if self._patience_s is None else anyio.current_time() + self._patience_s
         for pause in delays():
             try:
-                await self._watch(await dial(self._path, self._name))
+                await self._watch(await open_connection(self._path, self._name))
                 return
             except Unreachable:
                 if give_up is not None and anyio.current_time() >= give_up:
                     raise
             await anyio.sleep(pause)
 
-    async def _watch(self, dialled: Dialled) -> None:
+    async def _watch(self, dialled: OpenConnection) -> None:
         request: dict[str, object] = {"op": "watch", "rid": 1}
         if self.seq is not None:
             request["from"] = self.seq + 1

@@ -21,8 +21,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from claimdag_client._protocol import requests as asks
-from claimdag_client._transport.connection import ClaimdagError, Refused, Unreachable, encode
-from claimdag_client.errors import ClaimLost, DaemonTrouble, refusal
+from claimdag_client._protocol.messages import encode
+from claimdag_client.errors import ClaimdagError, ClaimLost, DaemonError, Refused, Unreachable, refusal
 from claimdag_client.events import decode_message
 from claimdagd import wire
 
@@ -338,7 +338,7 @@ class Conversation:
     def _refused(self, call: Call[Any], error: Refused, now: float) -> None:
         self._forget(call)
         op, fields = call.ask.op, call.ask.fields
-        if (op in IDEMPOTENT and not isinstance(error, DaemonTrouble)) or (op in ENDING and error.code in GONE):
+        if (op in IDEMPOTENT and not isinstance(error, DaemonError)) or (op in ENDING and error.code in GONE):
             held = self._held_by(fields["id"], fields.get("gen"))
             if held is not None:
                 self._lose(held, error.code)
@@ -384,7 +384,7 @@ class Conversation:
                 return
             try:
                 held = renewal.result()
-            except DaemonTrouble as exc:
+            except DaemonError as exc:
                 self._refused(call, exc, now)
             except Refused:
                 if call.abandoned:

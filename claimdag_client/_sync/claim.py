@@ -12,8 +12,7 @@ from claimdag_client._protocol.claim_base import HAND_BACK_S, Holding
 from claimdag_client._protocol.failure_text import error_text
 from claimdag_client._protocol.protocol import Held
 from claimdag_client._protocol.requests import Ask
-from claimdag_client._transport.connection import ClaimdagError
-from claimdag_client.errors import ClaimLost
+from claimdag_client.errors import ClaimdagError, ClaimLost
 from claimdagd import wire
 
 if TYPE_CHECKING:

@@ -28,9 +28,18 @@ from claimdag_client._protocol.claim_base import HAND_BACK_S, LOOK_S
 from claimdag_client._protocol.protocol import Conversation, Held
 from claimdag_client._protocol.requests import Ask
 from claimdag_client._sync.claim import Claim
-from claimdag_client._transport import connection
-from claimdag_client._transport.connection import ClaimdagError, Unreachable
-from claimdag_client.errors import GraphChanged, NothingPending, NothingRunnable, refusal
+from claimdag_client._transport.endpoint import Endpoint
+from claimdag_client._transport.transport import Connection
+from claimdag_client._transport.transport import connect as connect_blocking
+from claimdag_client.errors import (
+    ClaimdagError,
+    GraphChanged,
+    NothingPending,
+    NothingRunnable,
+    Refused,
+    Unreachable,
+    refusal,
+)
 from claimdag_client.events import Event, Lines, decode_event, decode_message
 from claimdagd import wire
 
@@ -74,8 +83,9 @@ def connect(
     and must not ask.
     Raises Unreachable when there is no daemon, Mismatch when it speaks another protocol.
     """
-    path = connection.socket_of(None if socket is None else os.fspath(socket), directory)
-    dial = functools.partial(connection.connect, path, directory, client=name)
+    endpoint = Endpoint(None if socket is None else os.fspath(socket), directory)
+    path = endpoint.socket
+    dial = functools.partial(connect_blocking, endpoint, client=name)
     first = dial(start=start)
     return Client(path, dial, first, start=start, patience_s=patience_s, on_notice=on_notice)
 
@@ -86,8 +96,8 @@ class Client:
     def __init__(
         self,
         path: str,
-        dial: Callable[..., connection.Connection],
-        first: connection.Connection,
+        dial: Callable[..., Connection],
+        first: Connection,
         *,
         start: bool,
         patience_s: float | None,
@@ -267,7 +277,7 @@ class Client:
         seq, graph, watching = self._subscribe(from_, None)
         return self._events(seq, graph, watching)
 
-    def _events(self, seq: int, graph: str, watching: connection.Connection | None) -> Iterator[Event]:
+    def _events(self, seq: int, graph: str, watching: Connection | None) -> Iterator[Event]:
         while True:
             if watching is None:
                 seq, graph, watching = self._subscribe(seq, graph)
@@ -291,12 +301,12 @@ class Client:
                     pass
             watching = None
 
-    def _subscribe(self, seq: int | None, graph: str | None) -> tuple[int, str, connection.Connection]:
+    def _subscribe(self, seq: int | None, graph: str | None) -> tuple[int, str, Connection]:
         """A connection that watches: the next seq, the graph and the connection."""
         began = time.monotonic()
         for pause in delays():
             try:
-                watching = self._dial(start=False, timeout=HELLO_S)
+                watching = self._dial(start=False, limit_s=HELLO_S)
                 try:
                     if graph not in (None, watching.graph):
                         raise GraphChanged(graph or "", watching.graph)
@@ -305,7 +315,7 @@ class Client:
                 except BaseException:
                     watching.close()
                     raise
-            except connection.Refused as exc:
+            except Refused as exc:
                 if exc.code != "shutting_down":
                     raise refusal(exc.error) from None
             except Unreachable:
@@ -336,9 +346,9 @@ class Client:
         if self._unsent or threading.current_thread() is not self._thread:
             self._stir()
 
-    def _carry(self, first: connection.Connection) -> None:
+    def _carry(self, first: Connection) -> None:
         pauses = delays()
-        current: connection.Connection | None = first
+        current: Connection | None = first
         while not self._closed.is_set():
             if current is None:
                 current = self._reach(pauses)
@@ -351,12 +361,12 @@ class Client:
             self._closed.wait(next(pauses))
             current = None
 
-    def _reach(self, pauses: Iterable[float]) -> connection.Connection | None:
+    def _reach(self, pauses: Iterable[float]) -> Connection | None:
         began = time.monotonic()
         for pause in pauses:
             waited = time.monotonic() - began
             try:
-                return self._dial(start=self._start and waited > START_AFTER_S, timeout=HELLO_S)
+                return self._dial(start=self._start and waited > START_AFTER_S, limit_s=HELLO_S)
             except ClaimdagError as exc:
                 impatient = self._patience_s is not None and waited >= self._patience_s
                 if impatient or not isinstance(exc, Unreachable):
@@ -367,7 +377,7 @@ class Client:
                 return None
         raise AssertionError
 
-    def _talk_over(self, current: connection.Connection) -> None:
+    def _talk_over(self, current: Connection) -> None:
         """Carry bytes over one connection until it ends."""
         with current, sockets.socket(fileno=os.dup(current.fileno())) as sock, selectors.DefaultSelector() as selector:
             sock.setblocking(False)

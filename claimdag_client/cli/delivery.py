@@ -6,8 +6,8 @@ the node would be held until its lease ends. This module is imported in that cas
 
 from __future__ import annotations
 
-from claimdag_client._transport.connection import ClaimdagError
 from claimdag_client.cli.render.text import clean, counted, some
+from claimdag_client.errors import ClaimdagError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def _give_back(session: Session, request: Mapping[str, Any], claim: Mapping[str,
         # Asked again with its token, the daemon gives the same answer: it must still be true then.
         return f"claimed and kept: {named}; ask again with --once {clean(request['once'])} to see the answer"
     try:
-        session.connection.settimeout(GIVE_BACK_TIMEOUT_S)
-        session.connection.request("release", id=claim["id"], gen=claim["gen"], actor=actor)
+        release = {"op": "release", "id": claim["id"], "gen": claim["gen"], "actor": actor}
+        session.connection.ask(release, limit_s=GIVE_BACK_TIMEOUT_S)
     except (ClaimdagError, OSError, KeyError) as exc:
         why = clean(getattr(exc, "message", None) or exc)
         remedy = f"claimdag release {clean(claim.get('id'))} --gen {clean(claim.get('gen'))}"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import sys
 
-from claimdag_client._transport.connection import ClaimdagError, Malformed, Place, Refused, Unreachable
+from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client.cli import streams
 from claimdag_client.cli.commands import ALIASES, GROUPS, MODULES
+from claimdag_client.errors import ClaimdagError, Malformed, Refused, Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    place = Place(start=os.environ.get("CLAIMDAG_NO_START", "0") in ("", "0"))
+    place = Endpoint(start=os.environ.get("CLAIMDAG_NO_START", "0") in ("", "0"))
     try:
         rest = _read_place(argv, place)
     except ValueError as exc:
@@ -60,7 +61,7 @@ def _run(argv: list[str]) -> int:
     return _run_verb(named, arguments, place)
 
 
-def _read_place(argv: list[str], place: Place) -> list[str]:
+def _read_place(argv: list[str], place: Endpoint) -> list[str]:
     """Take the options before the verb into `place`; what is left begins with the verb. ValueError says what is odd."""
     index = 0
     while index < len(argv) and argv[index].startswith("--"):
@@ -85,7 +86,7 @@ def _read_place(argv: list[str], place: Place) -> list[str]:
     return argv[index:]
 
 
-def _run_verb(named: str, arguments: list[str], place: Place) -> int:
+def _run_verb(named: str, arguments: list[str], place: Endpoint) -> int:
     verb = ALIASES.get(named, named)
     module = MODULES.get(verb)
     if module is None:
@@ -93,6 +94,7 @@ def _run_verb(named: str, arguments: list[str], place: Place) -> int:
     from claimdag_client.cli.session import Failed, Session, UsageError
 
     session = Session(verb, place)
+    place.on_silence = lambda text: session.note(text)
     try:
         if ":" in module:
             return _run_foreign(module, arguments, session)
@@ -144,6 +146,8 @@ def _run_command(module: str, arguments: list[str], session: Session) -> int:
     place.socket_path = getattr(args, "socket", place.socket_path)
     place.directory = getattr(args, "dir", place.directory)
     place.start = place.start and command.starts and not getattr(args, "no_start", False)
+    if (wait := getattr(args, "wait", None)) is not None:
+        session.limit(wait)
     status = command.run(args, session)
     session.deliver()
     return status

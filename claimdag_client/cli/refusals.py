@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from claimdag_client._transport.connection import Refused
 from claimdag_client.cli.render.text import duration
 from claimdag_client.cli.session import NOTHING_PENDING, NOTHING_RUNNABLE, REFUSED
+from claimdag_client.errors import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

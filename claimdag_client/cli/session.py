@@ -6,9 +6,12 @@ It must know no verb, and it must not import argparse: that costs a small verb m
 from __future__ import annotations
 
 import sys
+import time
 from types import SimpleNamespace
 
-from claimdag_client._transport.connection import Connection, Place
+from claimdag_client._transport.endpoint import Endpoint
+from claimdag_client._transport.patience import ANSWER_SLACK_S, SILENCE_LIMIT_S
+from claimdag_client._transport.transport import Connection, connect
 from claimdag_client.cli import streams
 from claimdag_client.cli.render.text import Paint, json_line
 
@@ -87,7 +90,7 @@ class Command:
 class Session:
     """One run of one verb: the connection, made at the first question, and where the answers are written."""
 
-    def __init__(self, verb: str, place: Place) -> None:
+    def __init__(self, verb: str, place: Endpoint) -> None:
         self.verb = verb
         self.place = place
         self.paint = Paint(sys.stdout)
@@ -98,20 +101,35 @@ class Session:
         #: What was changed and is not yet told: each request, and its answer.
         self.changes: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
         self._connection: Connection | None = None
+        self._until: float | None = None
+        self._limit_s = 0.0
 
     @property
     def connection(self) -> Connection:
         """The connection to the daemon, which is started where none listens unless that was forbidden."""
         if self._connection is None:
             self.doing = "connecting to the daemon"
-            self._connection = self.place.connect(client=f"claimdag {self.verb}")
+            limit_s = SILENCE_LIMIT_S if self._until is None else self._time_left() + ANSWER_SLACK_S
+            self._connection = connect(self.place, client=f"claimdag {self.verb}", limit_s=limit_s)
         return self._connection
 
     def connect_running(self) -> Connection:
         """Return the connection to a daemon that listens already; none is started."""
         if self._connection is None:
-            self._connection = self.place.connect(client=f"claimdag {self.verb}", start=False)
+            self._connection = connect(self.place, client=f"claimdag {self.verb}", start=False)
         return self._connection
+
+    def limit(self, seconds: float) -> None:
+        """Let the whole command take `seconds`, connecting included, whatever the daemon does."""
+        self._limit_s = seconds
+        self._until = time.monotonic() + seconds
+
+    def _time_left(self) -> float:
+        return 0.0 if self._until is None else max(0.0, self._until - time.monotonic())
+
+    def _connecting_was_slow(self) -> bool:
+        """Return whether the wait as given would end later than the user allowed."""
+        return self._until is not None and self._time_left() < self._limit_s - ANSWER_SLACK_S / 2
 
     def ask(self, op: str, /, **fields: Any) -> dict[str, Any]:
         """The `ok` of an op; fields that are None are not sent."""
@@ -120,6 +138,12 @@ class Session:
     def put(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Ask a request that is whole already: its `ok`. A change is kept until it is told."""
         connection = self.connection
+        if self._connecting_was_slow():
+            # The time that connecting took is part of the time that the user allowed.
+            if "wait" in request:
+                request = {**request, "wait": self._time_left()}
+            elif "wait" in (request.get("next") or {}):
+                request = {**request, "next": {**request["next"], "wait": self._time_left()}}
         self.doing = f"asking the daemon: {request['op']}"
         ok = connection.ask(request)
         self.changed(request, ok)

@@ -5,16 +5,20 @@ They stand on the blocking connection and hold nothing: what they show is the da
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 
 from claimdag_client._protocol.backoff import delays
-from claimdag_client._transport.connection import ClaimdagError, Connection, Place, Refused, Unreachable
+from claimdag_client._transport.endpoint import Endpoint
+from claimdag_client._transport.patience import ANSWER_SLACK_S, SILENCE_LIMIT_S
+from claimdag_client._transport.transport import Connection, connect
 from claimdag_client.cli import streams
 from claimdag_client.cli.parsing import Parser, make_parser, seconds
 from claimdag_client.cli.progress import Progress
 from claimdag_client.cli.render.text import Paint, clean, json_line
 from claimdag_client.cli.session import DONE, UsageError
+from claimdag_client.errors import ClaimdagError, Refused, Unreachable, Unresponsive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 START_AFTER_S = 5.0
 #: How often a progress bar moves by itself.
 REDRAW_S = 0.2
+#: A daemon that has said nothing for so long is asked whether it is there.
+PROBE_AFTER_S = 4.0
 
 WATCH_ABOUT = """The ledger as it grows: every change, as it is journaled, from now or from an entry on.
 
@@ -37,7 +43,7 @@ On a terminal a bar shows how much of the work under them is done. The exit stat
 they ended, and 1 when --timeout is over first."""
 
 
-def main_watch(argv: Sequence[str], place: Place) -> int:
+def main_watch(argv: Sequence[str], place: Endpoint) -> int:
     """`claimdag watch`: runs until it is interrupted."""
     parser = make_parser("watch", WATCH_ABOUT, ["claimdag watch", "claimdag watch --from 1 --json"])
     parser.add_argument("--from", dest="from_seq", type=int, metavar="SEQ", help="from this entry of the ledger on")
@@ -46,11 +52,13 @@ def main_watch(argv: Sequence[str], place: Place) -> int:
     if args.from_seq is not None and args.from_seq < 0:
         raise UsageError(f"--from {args.from_seq}: the entries are numbered from 1")
     look = _Watch(args.from_seq, json=args.json)
-    connection = place.connect(client="claimdag watch")
+    connection = connect(place, client="claimdag watch")
     while True:
         try:
             with connection:
                 look.follow(connection)
+        except Unresponsive:
+            raise
         except Unreachable:
             pass
         connection = _again(place, "watch")
@@ -96,7 +104,7 @@ class _Watch:
         streams.flush()
 
 
-def main_wait(argv: Sequence[str], place: Place) -> int:
+def main_wait(argv: Sequence[str], place: Endpoint) -> int:
     """`claimdag wait`: 0 once all nodes are finished. Raises the daemon's refusals, Timeout among them."""
     parser = make_parser("wait", WAIT_ABOUT, ["claimdag wait 7q2f-17", "claimdag wait 17 18 --timeout 10m"])
     parser.add_argument("ids", nargs="+", metavar="ID", help="nodes: their ids, or the numbers in them")
@@ -105,7 +113,8 @@ def main_wait(argv: Sequence[str], place: Place) -> int:
     args = _parse(parser, argv, place)
     until = None if args.timeout is None else time.monotonic() + args.timeout
     bar = _bar(sys.stderr)
-    connection = place.connect(client="claimdag wait")
+    limit_s = SILENCE_LIMIT_S if args.timeout is None else args.timeout + ANSWER_SLACK_S
+    connection = connect(place, client="claimdag wait", limit_s=limit_s)
     graph = connection.graph
     ids = [f"{graph}-{int(i)}" if i.isascii() and i.isdigit() else i for i in args.ids]
     nodes: list[dict[str, Any]] | None = None
@@ -114,6 +123,8 @@ def main_wait(argv: Sequence[str], place: Place) -> int:
             try:
                 with connection:
                     nodes = _wait(connection, ids, until, bar)
+            except Unresponsive:
+                raise
             except Unreachable:
                 connection = _again(place, "wait", until)
     finally:
@@ -132,16 +143,19 @@ def _wait(connection: Connection, ids: list[str], until: float | None, bar: Prog
     request: dict[str, Any] = {"op": "wait", "ids": ids, "rid": "wait"}
     if until is not None:
         request["timeout"] = max(0.0, until - time.monotonic())
-    connection.send(request)
+    silence = _Silence(connection, until)
+    connection.send(request, silence.patience)
     if bar is not None:
-        connection.send({"op": "watch", "rid": "watch"})
-        connection.send({"op": "list", "all": True, "rid": "list"})
-        connection.settimeout(REDRAW_S)
+        connection.send({"op": "watch", "rid": "watch"}, silence.patience)
+        connection.send({"op": "list", "all": True, "rid": "list"}, silence.patience)
+    connection.settimeout(REDRAW_S)
     while True:
         try:
             message = connection.receive()
+            silence.ended()
         except TimeoutError:
             message = {}
+            silence.check()
         error = message.get("error")
         if error is not None:
             if error.get("code") == "shutting_down":
@@ -161,6 +175,30 @@ def _wait(connection: Connection, ids: list[str], until: float | None, bar: Prog
             bar.draw()
 
 
+class _Silence:
+    """Tells a daemon that is stuck from one that has nothing to say yet: by the time limit, or else by a ping."""
+
+    def __init__(self, connection: Connection, until: float | None) -> None:
+        self._connection = connection
+        self._limited = until is not None
+        self._probe_at = math.inf
+        self.patience = connection.patience(None if until is None else until - time.monotonic())
+        self.ended()
+
+    def ended(self) -> None:
+        """Note that the daemon has said something."""
+        if not self._limited:
+            self.patience = self._connection.patience()
+            self._probe_at = time.monotonic() + PROBE_AFTER_S
+
+    def check(self) -> None:
+        """Raise Unresponsive if the daemon has been silent for too long; ask it for a sign of life before that."""
+        self._connection.check(self.patience)
+        if time.monotonic() >= self._probe_at:
+            self._probe_at = math.inf
+            self._connection.send({"op": "ping", "rid": "ping"}, self.patience)
+
+
 def _show_ended(nodes: list[dict[str, Any]], *, json: bool) -> None:
     from claimdag_client.cli.render.node import coloured, sign
 
@@ -176,7 +214,7 @@ def _show_ended(nodes: list[dict[str, Any]], *, json: bool) -> None:
         )
 
 
-def _parse(parser: Parser, argv: Sequence[str], place: Place) -> argparse.Namespace:
+def _parse(parser: Parser, argv: Sequence[str], place: Endpoint) -> argparse.Namespace:
     args = parser.parse_intermixed_args([*argv])
     place.socket_path = getattr(args, "socket", place.socket_path)
     place.directory = getattr(args, "dir", place.directory)
@@ -184,7 +222,7 @@ def _parse(parser: Parser, argv: Sequence[str], place: Place) -> argparse.Namesp
     return args
 
 
-def _again(place: Place, verb: str, until: float | None = None) -> Connection:
+def _again(place: Endpoint, verb: str, until: float | None = None) -> Connection:
     """The daemon went away: look for it for as long as it takes, or until `until`, then Unreachable."""
     began = time.monotonic()
     told = False
@@ -192,7 +230,11 @@ def _again(place: Place, verb: str, until: float | None = None) -> Connection:
         time.sleep(pause)
         waited = time.monotonic() - began
         try:
-            return place.connect(client=f"claimdag {verb}", start=place.start and waited > START_AFTER_S)
+            limit_s = SILENCE_LIMIT_S if until is None else max(0.0, until - time.monotonic()) + ANSWER_SLACK_S
+            start = place.start and waited > START_AFTER_S
+            return connect(place, client=f"claimdag {verb}", start=start, limit_s=limit_s)
+        except Unresponsive:
+            raise
         except Unreachable:
             if until is not None and time.monotonic() > until:
                 raise

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from claimdag_client._transport.connection import Place
+    from claimdag_client._transport.endpoint import Endpoint
 
 ABOUT = """Serve one agent over the Model Context Protocol, on stdin and stdout. An agent's host starts it; a person has
 no use for it. The process is one worker: its claims go back when the host closes it.
@@ -23,7 +23,7 @@ MISSING = """claimdag mcp: the MCP SDK is not installed
 UNAVAILABLE = 69
 
 
-def main_mcp(argv: Sequence[str], place: Place) -> int:
+def main_mcp(argv: Sequence[str], place: Endpoint) -> int:
     """`claimdag mcp`: serves until its host closes stdin."""
     parser = make_parser("mcp", ABOUT, ["claimdag mcp", "claimdag mcp --actor codex-3"])
     add_actor(parser, "this worker's name (else CLAIMDAG_ACTOR, else the host's name and 4 characters)")

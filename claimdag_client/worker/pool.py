@@ -18,9 +18,9 @@ from claimdag_client._async.claims import Claim, Work
 from claimdag_client._async.client import Client, connect
 from claimdag_client._protocol.backoff import delays
 from claimdag_client._protocol.claim_base import HAND_BACK_S
-from claimdag_client._transport.connection import ClaimdagError, Place
+from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client.cli.render.text import clean
-from claimdag_client.errors import AssigneeBusy, ClaimLost, DaemonTrouble
+from claimdag_client.errors import AssigneeBusy, ClaimdagError, ClaimLost, DaemonError
 from claimdag_client.worker.exit_status import ending_of, environment_of, exit_status, start_status
 from claimdag_client.worker.orphan_guard import Warden
 from claimdag_client.worker.process_group import Child, look_after
@@ -75,7 +75,7 @@ class Crew:
         self._scope: anyio.CancelScope
         self._at_once = anyio.Event()
 
-    async def run(self, place: Place, body: Any) -> None:
+    async def run(self, place: Endpoint, body: Any) -> None:
         """Connect, and run `body` until it ends or a signal says stop."""
         self._scope = anyio.CancelScope()
         async with anyio.create_task_group() as tasks:
@@ -287,7 +287,7 @@ class Crew:
             except ClaimLost as exc:
                 self.note(f"{claim.id} was lost before its result could be told ({exc.why})")
                 return Ended(status, exc.why)
-            except DaemonTrouble as exc:
+            except DaemonError as exc:
                 if anyio.current_time() > give_up:
                     raise
                 self.note(f"{exc.message}; trying again")
@@ -296,7 +296,7 @@ class Crew:
 
 
 def run_one(
-    place: Place,
+    place: Endpoint,
     id: str,
     command: Sequence[str],
     warden: Warden,
@@ -320,7 +320,7 @@ def run_one(
 
 
 def work(
-    place: Place,
+    place: Endpoint,
     actors: Sequence[str],
     command: Sequence[str],
     warden: Warden,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 
-from claimdag_client._transport.connection import Place
+from claimdag_client._transport.endpoint import Endpoint
+from claimdag_client._transport.transport import connect
 from claimdag_client.cli.parsing import Parser, add_choice, add_lease, make_parser, seconds
 from claimdag_client.cli.session import UsageError
 from claimdag_client.worker.orphan_guard import Warden
@@ -35,7 +36,7 @@ work is finished, failed or not, and with 3 where what is left needs a person. W
 is N workers, NAME/1 to NAME/N."""
 
 
-def main_run(argv: Sequence[str], place: Place) -> int:
+def main_run(argv: Sequence[str], place: Endpoint) -> int:
     """`claimdag run`: the exit status."""
     parser = make_parser("run", RUN_ABOUT, ["claimdag run --assignee alice 7q2f-17 -- make test"])
     parser.add_argument("id", metavar="ID", help="the node: its id, or the number in it")
@@ -44,7 +45,7 @@ def main_run(argv: Sequence[str], place: Place) -> int:
     warden = Warden.start(args.kill_after)
     try:
         _settle_place(args, place)
-        with place.connect(client="claimdag run") as connection:
+        with connect(place, client="claimdag run") as connection:
             id = f"{connection.graph}-{int(args.id)}" if args.id.isascii() and args.id.isdigit() else args.id
         from claimdag_client.worker.pool import run_one
 
@@ -54,7 +55,7 @@ def main_run(argv: Sequence[str], place: Place) -> int:
         warden.close()
 
 
-def main_work(argv: Sequence[str], place: Place) -> int:
+def main_work(argv: Sequence[str], place: Endpoint) -> int:
     """`claimdag work`: the exit status."""
     parser = make_parser(
         "work",
@@ -73,7 +74,7 @@ def main_work(argv: Sequence[str], place: Place) -> int:
     warden = Warden.start(args.kill_after)
     try:
         _settle_place(args, place)
-        place.connect(client="claimdag work").close()
+        connect(place, client="claimdag work").close()
         from claimdag_client.worker.pool import work
 
         actors = [args.actor] if args.workers == 1 else [f"{args.actor}/{n}" for n in range(1, args.workers + 1)]
@@ -105,7 +106,7 @@ def _parse(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, lis
     return args, command
 
 
-def _settle_place(args: argparse.Namespace, place: Place) -> None:
+def _settle_place(args: argparse.Namespace, place: Endpoint) -> None:
     place.socket_path = getattr(args, "socket", place.socket_path)
     place.directory = getattr(args, "dir", place.directory)
     place.start = place.start and not getattr(args, "no_start", False)

@@ -56,9 +56,10 @@ def each(work: Callable[[], object]) -> Work:
 
 def claimdag_client(address: str, actor: str) -> Work:
     """claimdagd through its own blocking connection."""
-    from claimdag_client._transport.connection import connect
+    from claimdag_client._transport.endpoint import Endpoint
+    from claimdag_client._transport.transport import connect
 
-    connection = connect(address, None, start=False)
+    connection = connect(Endpoint(address, start=False))
     held: dict[str, Any] = connection.request("claim_next", actor=actor)
 
     def work() -> None:
@@ -70,9 +71,10 @@ def claimdag_client(address: str, actor: str) -> Work:
 
 def claimdag_client_two(address: str, actor: str) -> Work:
     """The same, in two round trips."""
-    from claimdag_client._transport.connection import connect
+    from claimdag_client._transport.endpoint import Endpoint
+    from claimdag_client._transport.transport import connect
 
-    connection = connect(address, None, start=False)
+    connection = connect(Endpoint(address, start=False))
 
     def work() -> None:
         held = connection.request("claim_next", actor=actor)

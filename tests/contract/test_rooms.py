@@ -69,7 +69,7 @@ def test_what_is_synchronous_imports_no_clock_no_chance_and_no_io() -> None:
         ("claimdagd.core.graph", ["anyio", "asyncio", "socket"]),
         ("claimdagd.service", ["anyio", "asyncio", "socket"]),
         ("claimdag_client", ["anyio", "msgspec", "asyncio", "socket"]),
-        ("claimdag_client._transport.connection", ["anyio", "msgspec", "asyncio", "socket", "dataclasses"]),
+        ("claimdag_client._transport.transport", ["anyio", "msgspec", "asyncio", "socket", "dataclasses"]),
         ("claimdag_client.cli.main", ["anyio", "msgspec", "asyncio", "socket"]),
     ],
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from claimdag_client._transport.connection import Unreachable
+from claimdag_client._transport.transport import connect
 from claimdag_client.cli.session import DONE, REFUSED, Command, Session
+from claimdag_client.errors import Unreachable, Unresponsive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,16 +82,18 @@ def _checkpoint(args: argparse.Namespace, session: Session) -> int:
 
 def _shutdown(args: argparse.Namespace, session: Session) -> int:
     # No hello: a daemon of another protocol must be able to be told to leave, and this request is in all of them.
-    with session.place.connect(client="claimdag shutdown", hello=False) as connection:
-        connection.settimeout(LEAVING_TIMEOUT_S)
+    with connect(session.place, client="claimdag shutdown", hello=False) as connection:
         try:
             ok = connection.request("shutdown")
+            connection.settimeout(LEAVING_TIMEOUT_S)
             # It has left when it has hung up: who asks for a stop wants to start another, or remove the directory.
             while connection.receive_line():
                 pass
         except TimeoutError:
             session.note(f"it has not left within {LEAVING_TIMEOUT_S:.0f} s: it may be stopped, or busy")
             return REFUSED
+        except Unresponsive:
+            raise
         except Unreachable:
             ok = {}
     if args.json:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from claimdag_client._transport.connection import Refused
 from claimdag_client.cli.commands.submission import Progress, pieces_of, placed, submit_nodes
 from claimdag_client.cli.parsing import Parser, add_actor, add_json, add_once
 from claimdag_client.cli.render.text import clean, counted
 from claimdag_client.cli.session import DONE, Command, Failed, Session
+from claimdag_client.errors import Refused
 from claimdag_client.importers.beads import BeadsImporter
 from claimdag_client.importers.interface import Options
 from claimdag_client.importers.resolve import Resolved, resolve

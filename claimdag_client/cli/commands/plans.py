@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from claimdag_client._transport.connection import Connection, Refused, Unreachable
+from claimdag_client._transport.transport import Connection
 from claimdag_client.cli.commands.submission import Progress, read_file, submit_nodes
 from claimdag_client.cli.parsing import Parser, add_actor, add_json, add_once
 from claimdag_client.cli.render.text import clean, counted
 from claimdag_client.cli.session import DONE, Command, Failed, Session
+from claimdag_client.errors import Refused, Unreachable
 from claimdag_client.importers import plan
 
 TYPE_CHECKING = False

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 
-from claimdag_client._transport.connection import Refused, encode
+from claimdag_client._protocol.messages import encode
 from claimdag_client.cli import streams
 from claimdag_client.cli.render.text import counted
 from claimdag_client.cli.session import Session
+from claimdag_client.errors import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,13 +93,15 @@ def submit_nodes(
     line = encode(request)
     connection = session.connection
     progress.doing = f"submitting {counted(len(nodes), 'node')}"
-    connection.send_line(line)
+    patience = connection.patience()
+    connection.send_line(line, patience)
     connection.settimeout(0.2)
     try:
         while True:
             try:
                 answer = connection.receive()
             except TimeoutError:
+                connection.check(patience)
                 progress.tick()
                 continue
             if "event" not in answer:

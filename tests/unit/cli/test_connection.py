@@ -9,17 +9,11 @@ from typing import Any
 
 import pytest
 
-from claimdag_client._transport.connection import (
-    LINE_MAX_BYTES,
-    Malformed,
-    Mismatch,
-    Refused,
-    Unreachable,
-    connect,
-    directory_of,
-    encode,
-    socket_of,
-)
+from claimdag_client._protocol.messages import encode
+from claimdag_client._transport.endpoint import Endpoint, directory_of, socket_of
+from claimdag_client._transport.transport import connect
+from claimdag_client.errors import Malformed, Mismatch, Refused, Unreachable
+from claimdagd.limits import LINE_MAX_BYTES
 from claimdagd.paths import choose_directory, choose_socket
 from tests.support.scripted_daemon import HELLO, ScriptedDaemon
 
@@ -56,14 +50,14 @@ def test_the_client_looks_where_the_daemon_listens(
 def test_a_socket_path_that_is_too_long_is_refused_by_name(tmp_path: Path) -> None:
     """The system would cut it or refuse it without a word of why."""
     with pytest.raises(Unreachable, match="at most 107") as caught:
-        connect(str(tmp_path / ("x" * 120)), start=False)
+        connect(Endpoint(str(tmp_path / ("x" * 120)), start=False))
     assert "--socket" in caught.value.remedy
 
 
 def test_no_daemon_and_no_start_is_unreachable(short_dir: Path) -> None:
     """Nothing is started where that was forbidden."""
     with pytest.raises(Unreachable, match="no daemon listens"):
-        connect(directory=str(short_dir), start=False)
+        connect(Endpoint(directory=str(short_dir), start=False))
     assert list(short_dir.iterdir()) == []
 
 
@@ -78,7 +72,7 @@ def test_another_protocol_is_said_with_both_versions(
     else:
         daemon.answers["hello"] = {**HELLO, "protocol": theirs, "version": "3.0"}
     with pytest.raises(Mismatch, match=rf"claimdagd 3.0 speaks protocol {theirs}, this client protocol 1") as caught:
-        connect(str(daemon.path), start=False)
+        connect(Endpoint(str(daemon.path), start=False))
     assert remedy in caught.value.remedy
 
 
@@ -86,7 +80,7 @@ def test_a_daemon_that_is_leaving_is_waited_for(daemon: ScriptedDaemon) -> None:
     """It hangs up on the first, refuses the second as it shuts down; its successor answers the third."""
     answers: list[Any] = [None, {"error": {"code": "shutting_down", "message": "hello: shutting down"}}, HELLO]
     daemon.answers["hello"] = lambda _request: answers.pop(0)
-    with connect(str(daemon.path), start=False) as connection:
+    with connect(Endpoint(str(daemon.path), start=False)) as connection:
         assert connection.graph == "7q2f"
     assert answers == []
 
@@ -96,7 +90,7 @@ def test_a_daemon_that_does_not_answer_is_given_up(daemon: ScriptedDaemon) -> No
     release = threading.Event()
     daemon.answers["hello"] = lambda _request: release.wait(5) and None
     with pytest.raises(Unreachable, match="does not answer"):
-        connect(str(daemon.path), start=False, timeout=0.1)
+        connect(Endpoint(str(daemon.path), start=False), limit_s=0.1)
     release.set()
 
 
@@ -105,20 +99,20 @@ def test_what_does_not_speak_the_protocol_is_said_to(daemon: ScriptedDaemon, ans
     """Some other server on that path is not taken for a daemon."""
     daemon.answers["hello"] = answer
     with pytest.raises(Mismatch, match="does not speak claimdagd's protocol"):
-        connect(str(daemon.path), start=False)
+        connect(Endpoint(str(daemon.path), start=False))
 
 
 def test_events_before_an_answer_are_passed_over(daemon: ScriptedDaemon) -> None:
     """What the daemon tells unasked is no answer; and an answer may come in pieces."""
     daemon.answers["ping"] = b'{"event":{"op":"expiring"}}\n{"ok":{"now":1.5}}\n'
-    with connect(str(daemon.path), start=False) as connection:
+    with connect(Endpoint(str(daemon.path), start=False)) as connection:
         assert connection.request("ping") == {"now": 1.5}
 
 
 def test_a_refusal_carries_all_that_came(daemon: ScriptedDaemon) -> None:
     """Code and message apart, the details beside them."""
     daemon.refuse("get", "not_found", "get: no such node", id="7q2f-9")
-    with connect(str(daemon.path), start=False) as connection, pytest.raises(Refused) as caught:
+    with connect(Endpoint(str(daemon.path), start=False)) as connection, pytest.raises(Refused) as caught:
         connection.request("get", id="7q2f-9")
     assert (caught.value.code, caught.value.message, caught.value.details) == (
         "not_found", "get: no such node", {"id": "7q2f-9"},
@@ -128,7 +122,7 @@ def test_a_refusal_carries_all_that_came(daemon: ScriptedDaemon) -> None:
 def test_an_answer_that_does_not_come_is_unreachable(daemon: ScriptedDaemon) -> None:
     """The daemon died over the request."""
     daemon.answers["ping"] = None
-    with connect(str(daemon.path), start=False) as connection, pytest.raises(Unreachable, match="hung up"):
+    with connect(Endpoint(str(daemon.path), start=False)) as connection, pytest.raises(Unreachable, match="hung up"):
         connection.request("ping")
 
 

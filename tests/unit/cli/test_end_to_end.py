@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from claimdag_client._transport.connection import Connection, Refused, connect
+from claimdag_client._transport.endpoint import Endpoint
+from claimdag_client._transport.transport import Connection, connect
 from claimdag_client.cli.main import main
+from claimdag_client.errors import Refused
 
 from .conftest import Ran
 
@@ -147,7 +149,7 @@ def test_a_client_of_another_protocol_is_told_and_can_still_stop_the_daemon(
 ) -> None:
     """Both versions and the remedy, and the remedy works."""
     claimdag("ping")
-    monkeypatch.setattr("claimdag_client._transport.connection.PROTOCOL", 2)
+    monkeypatch.setattr("claimdag_client._protocol.handshake.PROTOCOL", 2)
     ran = claimdag("list")
     assert ran.status == 1
     assert "speaks protocol 1, this client protocol 2" in ran.err
@@ -201,7 +203,7 @@ class _Worker:
         self.taken: list[str] = []
 
     def __call__(self) -> None:
-        with connect(directory=str(self.directory), start=False) as connection:
+        with connect(Endpoint(directory=str(self.directory), start=False)) as connection:
             claim = self._next(connection)
             while claim is not None:
                 self.taken.append(claim["id"])
@@ -265,7 +267,7 @@ def test_a_plain_text_client_is_served_too(claimdag: Claimdag, short_dir: Path) 
     """What the command line wrote, a line of JSON on the socket reads."""
     created = claimdag("upsert", "--summary", "é \x1b[31m", "--json").json[0]
     assert created["summary"] == "é \x1b[31m"
-    with connect(directory=str(short_dir), start=False) as connection:
+    with connect(Endpoint(directory=str(short_dir), start=False)) as connection:
         connection.send_line(json.dumps({"op": "get", "id": created["id"], "rid": "r"}).encode() + b"\n")
         answer = connection.receive()
     assert (answer["rid"], answer["ok"]["summary"]) == ("r", "é \x1b[31m")

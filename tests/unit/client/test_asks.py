@@ -13,9 +13,9 @@ import claimdag_client
 from claimdag_client import errors
 from claimdag_client._async import client as aio
 from claimdag_client._protocol import failure_text as ending
+from claimdag_client._protocol import messages
 from claimdag_client._protocol import requests as asks
 from claimdag_client._sync import client as sync
-from claimdag_client._transport import connection
 from claimdagd import wire
 
 ASKED = [
@@ -56,7 +56,7 @@ ASKED = [
 @pytest.mark.parametrize("ask", ASKED, ids=lambda ask: ask.op)
 def test_ask_with_every_argument_is_a_request_of_the_protocol(ask: asks.Ask[Any]) -> None:
     """The daemon's own decoder takes the line."""
-    line = connection.encode({"op": ask.op, **ask.fields, "rid": 1})
+    line = messages.encode({"op": ask.op, **ask.fields, "rid": 1})
     request = msgspec.json.decode(line, type=wire.AnyRequest)
     assert wire.REQUEST_TYPES[ask.op] is type(request)
 
