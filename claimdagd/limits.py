@@ -33,6 +33,10 @@ LIVE: "Final" = ("claimed", "running")
 # Exit statuses of the daemon, by the numbers of sysexits.h.
 #: The state on disk cannot be read: a person has to look (EX_DATAERR).
 EXIT_CORRUPT: "Final" = 65
+#: An error in claimdagd itself (EX_SOFTWARE).
+EXIT_BUG: "Final" = 70
+#: The system does not give what the daemon needs, such as open files (EX_OSERR).
+EXIT_OS: "Final" = 71
 #: The state cannot be written, or its directory, lock or socket was taken away (EX_IOERR).
 EXIT_STORAGE: "Final" = 74
 #: Another daemon holds the directory or socket (EX_TEMPFAIL).

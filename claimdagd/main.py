@@ -12,7 +12,6 @@ import importlib.util
 import logging
 import os
 import random
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -23,15 +22,15 @@ import anyio
 from claimdagd import __version__
 from claimdagd.core.graph import Graph
 from claimdagd.descriptors import hold_standard_streams
-from claimdagd.limits import EXIT_ALREADY_RUNNING, EXIT_CORRUPT, EXIT_STORAGE, EXIT_UNSAFE
+from claimdagd.limits import EXIT_ALREADY_RUNNING, EXIT_BUG, EXIT_CORRUPT, EXIT_OS, EXIT_STORAGE, EXIT_UNSAFE
 from claimdagd.model import LEASE_MAX_S, TAG_ALPHABET
 from claimdagd.paths import UnsafePathError, check_socket_path, choose_directory, choose_socket
 from claimdagd.server.host import listener as listening
-from claimdagd.server.host import logs
+from claimdagd.server.host import logs, open_files
 from claimdagd.server.host.directory import open_directory
 from claimdagd.server.host.lock import Held, Lock, same_file
 from claimdagd.server.host.systemd import Notifier
-from claimdagd.server.server import RESERVED_DESCRIPTORS, Options, Server
+from claimdagd.server.server import Options, Server
 from claimdagd.service import Config, Service
 from claimdagd.store.errors import Damaged, StorageError
 from claimdagd.store.files import OsFiles
@@ -42,7 +41,15 @@ log = logging.getLogger("claimdagd")
 
 EXIT_INTERRUPTED = 130
 
-DESCRIPTORS_WANTED = 16384
+#: What ends the daemon with a message and no more; the first kind that fits counts.
+EXIT_STATUS: dict[type[Exception], int] = {
+    Held: EXIT_ALREADY_RUNNING,
+    UnsafePathError: EXIT_UNSAFE,
+    Damaged: EXIT_CORRUPT,
+    StorageError: EXIT_STORAGE,
+    open_files.TooFewDescriptors: EXIT_OS,
+    OSError: EXIT_OS,
+}
 
 EPILOG = """\
 The state is in DIR: the first of CLAIMDAG_DIR, $XDG_RUNTIME_DIR/claimdag, $XDG_STATE_HOME/claimdag,
@@ -54,8 +61,9 @@ examples:
   claimdagd --dir ~/graph --durability fsync     a state that survives the machine
   claimdagd --dir ~/graph --salvage              after it refused a damaged one
 
-Exit status: 0 it was told to leave, 2 wrong use, 65 the state is damaged, 74 the state cannot be written or
-its directory, lock or socket was taken away, 75 another one is alive, 77 the directory cannot be trusted.
+Exit status: 0 it was told to leave, 2 wrong use, 65 the state is damaged, 71 the system does not give what it
+needs, such as open files, 74 the state cannot be written or its directory, lock or socket was taken away,
+75 another one is alive, 77 the directory cannot be trusted. 70 is an error in claimdagd itself.
 """
 #: How many objects are made between two looks of the collector at the young ones.
 YOUNG_OBJECTS = 10_000
@@ -80,31 +88,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         _parser().error("trio is not installed: pip install 'claimdagd[trio]'")
     # Whatever this process makes is for its user alone.
     os.umask(0o077)
-    logs.configure(arguments.log_level)
+    repeats = logs.configure(arguments.log_level)
     try:
-        return _run(arguments)
-    except Held as exc:
-        log.error("%s", exc)
-        return EXIT_ALREADY_RUNNING
-    except UnsafePathError as exc:
-        log.error("%s", exc)
-        return EXIT_UNSAFE
-    except Damaged as exc:
-        log.error("%s", exc)
-        return EXIT_CORRUPT
-    except StorageError as exc:
-        log.error("%s", exc)
-        return EXIT_STORAGE
+        return _run(arguments, repeats)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except tuple(EXIT_STATUS) as exc:
+        log.error("%s", exc)
+        return next(status for kind, status in EXIT_STATUS.items() if isinstance(exc, kind))
+    except Exception:
+        log.exception("claimdagd ends by an error in itself; please report it with this line")
+        return EXIT_BUG
+    finally:
+        repeats.report(everything=True)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
     uid = os.geteuid()
+    max_connections = open_files.connections_allowed()
     notifier = Notifier.from_environ(os.environ, os.getpid())
     adopted = listening.adopt(os.environ, os.getpid())
-    directory = choose_directory(arguments.dir, os.environ, uid)
-    socket_path = adopted.path if adopted else choose_socket(arguments.socket, os.environ, directory)
+    try:
+        directory = choose_directory(arguments.dir, os.environ, uid)
+        socket_path = adopted.path if adopted else choose_socket(arguments.socket, os.environ, directory)
+    except FileNotFoundError as exc:
+        raise OSError(
+            "the working directory is gone, so no path relative to it leads anywhere: cd elsewhere, or name absolute "
+            "paths with --dir and --socket"
+        ) from exc
     if adopted is None:
         check_socket_path(socket_path)
     directory_fd = open_directory(directory, uid)
@@ -128,12 +139,12 @@ def _run(arguments: argparse.Namespace) -> int:
         service,
         listener,
         SystemClock(),
-        options=Options(idle_exit_s=arguments.idle_exit, max_connections=_room_for_connections()),
+        options=Options(idle_exit_s=arguments.idle_exit, max_connections=max_connections),
         notifier=notifier,
         sync=store.sync if arguments.durability == "fsync" else None,
         dispossessed=dispossessed,
         status=lambda: _status(graph, server),
-        housekeep=Housekeeping(service),
+        housekeep=Housekeeping(service, repeats),
     )
     log.info(
         "serving graph %s (%d nodes) at %s, pid %d, claimdagd %s",
@@ -171,15 +182,17 @@ def _recover(arguments: argparse.Namespace, directory: str) -> tuple[Graph, Stor
 
 
 class Housekeeping:
-    """What is done with every heartbeat: look at the files of the state, and spare the collector."""
+    """What is done with every heartbeat: look at the files of the state, spare the collector, count repeated lines."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, repeats: logs.RepeatLimit) -> None:
         self._service = service
+        self._repeats = repeats
         self._trouble = ""
         self._not_before = 0.0
 
     def __call__(self) -> None:
         spare_the_collector()
+        self._repeats.report()
         if time.monotonic() < self._not_before:
             return
         try:
@@ -214,19 +227,6 @@ def _status(graph: Graph, server: Server) -> str:
 def _new_tag() -> str:
     """Four characters that an earlier session's graph will hardly have had: by chance, since nothing is kept of it."""
     return "".join(random.SystemRandom().choices(TAG_ALPHABET, k=4))
-
-
-def _room_for_connections() -> int:
-    """Allow this process as many descriptors as it may have, and say how many of them connections may take."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(DESCRIPTORS_WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-        except (OSError, ValueError):
-            pass  # a sandbox may forbid it: what there is has to do
-    return max(1, min(soft, DESCRIPTORS_WANTED) - RESERVED_DESCRIPTORS)
 
 
 def _loop(arguments: argparse.Namespace) -> dict[str, Any]:

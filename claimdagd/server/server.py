@@ -7,7 +7,6 @@ taken from it. Must hold no rule of the graph.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import signal
@@ -21,10 +20,10 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-from anyio.abc import TaskGroup
 
 from claimdagd.server.host.listener import Listener
 from claimdagd.server.host.systemd import Notifier
+from claimdagd.server.loop.acceptor import Acceptor
 from claimdagd.server.loop.connection import Connection
 from claimdagd.server.loop.poller import Poller
 
@@ -33,11 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("claimdagd")
 
-ACCEPT_BATCH = 64
-#: How long to leave new connections waiting when descriptors ran out, unless one is closed before.
-ACCEPT_BACKOFF_S = 0.2
-#: Descriptors kept free of connections: for the state files, the loop and the answers of the resolver of errors.
-RESERVED_DESCRIPTORS = 32
 HEARTBEAT_S = 0.5
 TICK_GAP_S = 0.01
 #: After a snapshot could not be written, before the next is tried.
@@ -66,6 +60,7 @@ class Server:
 
     service: Service
     poller: Poller
+    _acceptor: Acceptor
 
     def __init__(
         self,
@@ -100,8 +95,6 @@ class Server:
         self._uid = os.geteuid()
         self._last_beat = time.monotonic()
         self._idle_since: float | None = None
-        self._accepting = False
-        self._accept_trouble = ""
         self._due: float | None = None
         self._woken = False
         self._flushing = False
@@ -120,8 +113,10 @@ class Server:
         self._snapshot_wanted = anyio.Event()
         self._commit_wanted = anyio.Event()
         async with anyio.create_task_group() as tasks:
-            self._tasks: TaskGroup = tasks
             self.poller = Poller()
+            self._acceptor = Acceptor(
+                self._listener.sock, self.poller, has_room=self._has_room, on_connect=self._welcome
+            )
             self.service.on_wake = self._on_wake
             self.service.on_shutdown = lambda: self.stop("a client asked for it")
             self.service.on_snapshot = lambda: self._rouse(self._snapshot_wanted)
@@ -131,7 +126,7 @@ class Server:
                     tasks.start_soon(work)
                 tasks.start_soon(self.poller.run, backend)
                 tasks.start_soon(self._obey, signals)
-                self._accept_on()
+                self._acceptor.resume()
                 self._notifier.ready(self._status())
                 await self._leave.wait()
                 await self._go()
@@ -153,7 +148,7 @@ class Server:
     @property
     def accepting(self) -> bool:
         """Whether newcomers are let in at this moment."""
-        return self._accepting
+        return hasattr(self, "_acceptor") and self._acceptor.accepting
 
     # ------------------------------------------------------------------------------------- what connections call: Hub
 
@@ -193,51 +188,13 @@ class Server:
         if not self.connections:
             self._rouse(self._deserted)
         self._after_commit.discard(connection)
-        if not self._accepting and not self._reason:
-            self.poller.soon(self._accept_on)
+        if not self._acceptor.accepting and not self._reason:
+            self.poller.soon(self._acceptor.resume)
 
     # ------------------------------------------------------------------------------------------------------ accepting
 
-    def _accept_on(self) -> None:
-        if not self._accepting and not self._reason:
-            self._accepting = True
-            self.poller.add_reader(self._listener.sock.fileno(), self._on_acceptable)
-
-    def _accept_off(self) -> None:
-        if self._accepting:
-            self._accepting = False
-            self.poller.remove_reader(self._listener.sock.fileno())
-
-    def _on_acceptable(self) -> None:
-        for _ in range(ACCEPT_BATCH):
-            if len(self.connections) >= self._options.max_connections:
-                self._accept_pause("too many connections")
-                return
-            try:
-                sock, _address = self._listener.sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as exc:
-                self._accept_pause(exc.strerror or str(exc))
-                if exc.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    log.error("accepting failed: %s", exc)
-                return
-            if self._accept_trouble:
-                log.info("accepting connections again")
-                self._accept_trouble = ""
-            self._welcome(sock)
-
-    def _accept_pause(self, trouble: str) -> None:
-        """Leave newcomers in the kernel's queue until a connection is closed, or for a moment."""
-        if trouble != self._accept_trouble:
-            log.warning("%s (%d connections): new ones wait", trouble, len(self.connections))
-            self._accept_trouble = trouble
-        self._accept_off()
-        self._tasks.start_soon(self._accept_later)
-
-    async def _accept_later(self) -> None:
-        await anyio.sleep(ACCEPT_BACKOFF_S)
-        self._accept_on()
+    def _has_room(self) -> bool:
+        return len(self.connections) < self._options.max_connections
 
     def _welcome(self, sock: socket.socket) -> None:
         try:
@@ -301,6 +258,7 @@ class Server:
             if lost := self._dispossessed():
                 log.error("%s is no longer this daemon's own: it leaves", lost)
                 self.stop(f"{lost} is no longer its own", EXIT_DISPOSSESSED)
+            self._acceptor.resume()  # descriptors that ran out may have come back elsewhere
             self._leave_if_idle(now)
             self._housekeep()
             if self._due is not None and self._clock.now() >= self._due:
@@ -316,9 +274,9 @@ class Server:
         if now - self._idle_since < self._options.idle_exit_s:
             return
         # Whoever connects from now on must find no socket and start a daemon, rather than this one on its way out.
-        self._on_acceptable()
+        self._acceptor.accept()
         if not self.connections:
-            self._accept_off()
+            self._acceptor.stop()
             self._listener.close()
             self.stop("it is idle and empty")
 
@@ -376,9 +334,9 @@ class Server:
         log.info("leaving: %s", self._reason)
         self._notifier.stopping(f"leaving: {self._reason}")
         started = time.monotonic()
-        if self._accepting:
-            self._on_acceptable()
-            self._accept_off()
+        if self._acceptor.accepting:
+            self._acceptor.accept()
+        self._acceptor.stop()
         self._listener.close()
         for connection in list(self.connections):
             connection.last_call()
