@@ -48,6 +48,7 @@ class Graph:
         self.default_lease_s = default_lease_s
         self.next_number = 1
         self.indexes = indexes = Indexes(starvation)
+        self._apply = indexes.apply
         self.vertices = indexes.vertices
         self.by_assignee = indexes.by_assignee
         self.caused = indexes.caused
@@ -112,7 +113,7 @@ class Graph:
                 assert isinstance(old, str)
                 self.indexes.set_capacity(old, lease)  # type: ignore[arg-type]
             else:
-                self.indexes.apply(v, v.record if v.present else None, old, lease)  # type: ignore[arg-type]
+                self._apply(v, v.record if v.present else None, old, lease)  # type: ignore[arg-type]
         self.next_number = number
         self.derive_statuses()
         self._undo_log.clear()
@@ -128,10 +129,10 @@ class Graph:
             raise ValueError(f"{record.id} is in the graph already")
         v = Vertex(record, number_of(record.id))
         self._undo_log.append((v, None, None, False))
-        self.indexes.apply(v, None, record, None)
+        self._apply(v, None, record, None)
         return v
 
-    def put(self, v: Vertex, record: Node, lease: Lease | None = _same_lease, derived: bool = False) -> None:
+    def put(self, v: Vertex, record: Node, lease: Lease | None = _same_lease) -> None:
         """Replace the record of `v`, and its lease if given, and update every index: the state-transition choke point.
 
         Raises ValueError if the shape of the record differs, which the indexes follow in `reshape` alone. `replace`
@@ -151,22 +152,28 @@ class Graph:
         ):
             _refuse_shape(v, record)
         held = v.lease
-        self._undo_log.append((v, old, held, derived))
-        self.indexes.apply(v, old, record, held if lease is _same_lease else lease, False)
+        self._undo_log.append((v, old, held, False))
+        self._apply(v, old, record, held if lease is _same_lease else lease, False)
+
+    def _put_derived(self, v: Vertex, status: Status) -> None:
+        """Like `put`, of a record that differs in its derived status alone."""
+        old, lease = v.record, v.lease
+        self._undo_log.append((v, old, lease, True))
+        self._apply(v, old, replace(old, status=status), lease, False)
 
     def reshape(self, v: Vertex, record: Node) -> None:
         """Like `put`, for a record whose parent, deps, kind, role, needs, cost or priority may differ."""
         if record.id != v.record.id or not v.present:
             _refuse_shape(v, record)
         self._undo_log.append((v, v.record, v.lease, False))
-        self.indexes.apply(v, v.record, record, v.lease)
+        self._apply(v, v.record, record, v.lease)
 
     def drop(self, v: Vertex) -> None:
         """Remove a node that was pruned. Its children must be gone already."""
         if v.children or not v.present:
             raise ValueError(f"{v.record.id} has children or is not in the graph: it cannot be dropped")
         self._undo_log.append((v, v.record, v.lease, False))
-        self.indexes.apply(v, v.record, None, None)
+        self._apply(v, v.record, None, None)
 
     def configure(self, resource: str, units: int) -> None:
         """Set the capacity of a resource."""
@@ -192,7 +199,7 @@ class Graph:
             elif record.status is READY or record.status is TODO:
                 want = TODO if v.unmet or (v.gating_group is not None and v.gating_group.gated) else READY
                 if record.status is not want:
-                    self.put(v, replace(record, status=want), derived=True)
+                    self._put_derived(v, want)
 
     def _derive_group(self, g: Vertex) -> None:
         record = g.record
@@ -208,7 +215,7 @@ class Graph:
         if record.status is not BLOCKED:
             want = TODO if gated else RUNNING if g.started_children else READY
             if record.status is not want:
-                self.put(g, replace(record, status=want), derived=True)
+                self._put_derived(g, want)
 
     def _touch_members(self, g: Vertex) -> None:
         stack = [g]
@@ -236,25 +243,28 @@ class Graph:
                 for r in _parents_first(record, nodes, self.vertices):
                     indexes.index_record(Vertex(r, number_of(r.id)), r)
         for v in self.vertices.values():
-            record = v.record
-            if record.deps:
-                self.links.set_deps(v)
-                if v.unmet and record.status in OWN_OVER:
-                    indexes.finished_waits = True
-            if record.status in TERMINAL:
-                if v.parent is None:
-                    heappush(self.finished, (not record.archived, record.finished_at or 0.0, v.number, v))
-            elif self.is_live(v):
-                lease_s = record.lease or self.default_lease_s
-                self.leases.set(v, Lease(now + lease_s, lease_s, now, record.bound))
-            else:
-                self._touched.append(v)
+            self._index_loaded(v, now)
         self.next_number = max(next_number, max((v.number for v in self.vertices.values()), default=0) + 1)
         self.derive_statuses()
         self._undo_log.clear()
         # Now, and not with the first claim: no request waits for an answer yet.
         self.ranks.build(self.vertices.values())
         self.ready_queue.refresh()
+
+    def _index_loaded(self, v: Vertex, now: float) -> None:
+        record = v.record
+        if record.deps:
+            self.links.set_deps(v)
+            if v.unmet and record.status in OWN_OVER:
+                self.indexes.finished_waits = True
+        if record.status in TERMINAL:
+            if v.parent is None:
+                heappush(self.finished, (not record.archived, record.finished_at or 0.0, v.number, v))
+        elif self.is_live(v):
+            lease_s = record.lease or self.default_lease_s
+            self.leases.set(v, Lease(now + lease_s, lease_s, now, record.bound))
+        else:
+            self._touched.append(v)
 
     # -------------------------------------------------------------------------------------------------- questions
 

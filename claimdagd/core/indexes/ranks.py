@@ -1,12 +1,12 @@
-"""How deep a node lies: the critical path below it and the priority that it inherits from what waits on it.
+"""The rank of a node: the critical path after it, and the priority that it inherits from what waits on it.
 
 Depth is the bottom level (Hu 1961; HEFT's upward rank without communication) over the wait graph (law 5.3): a node's
 own cost plus the largest sum of cost along any chain of unfinished work that waits on it. Effective priority is the
-highest among the node and all unfinished nodes any of whose moments waits on it.
+highest among the node and all unfinished nodes of which any milestone waits on it.
 
-Values are kept per moment (`*_start`, `*_end`) and brought up to date on demand: changes are collected as seeds and
-followed from the newest node to the oldest, which is against the edges in any graph whose nodes name older ones, so
-each node is met once. Must not decide readiness.
+Both are kept for the start and for the end of each node (`blevel_*`, `priority_*`) and updated on demand: changes are
+collected as dirty vertices and followed from the newest node to the oldest. That is against the edges in any graph
+whose nodes name older ones, so each node is met once. Decides nothing about readiness.
 """
 
 from __future__ import annotations
@@ -28,30 +28,33 @@ _UP = 2
 
 
 class Ranks:
-    """Keeps depth and effective priority of unfinished nodes; `settle` brings them up to date."""
+    """Keeps depth and effective priority of unfinished nodes, and updates them on demand."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, Vertex]] = []
-        #: What is to be brought up to date; nothing is where this is empty.
+        #: Vertices whose rank may have changed, each with how; if this is empty, all ranks are up to date.
         self.dirty: dict[Vertex, int] = {}
-        #: Ready nodes whose place in the order may have changed.
+        #: Ready vertices whose place in the order of claims may have changed; the ready queue takes them out.
         self.requeue: dict[Vertex, None] = {}
 
     def invalidate(self, v: Vertex) -> None:
-        """Something that `v`'s level is made of has changed."""
+        """Note that something which the rank of `v` is made of has changed."""
         self._enqueue(v, _FULL)
 
     def invalidate_moved(self, v: Vertex) -> None:
-        """`v` has come to stand where it does: the gate above it may lie deeper for that, though `v` is as it was."""
+        """Note that `v` has a new parent.
+
+        The rank of the group that gates it may have risen, though its own did not.
+        """
         self._enqueue(v, _FULL | _UP if v.gating_group is not None else _FULL)
 
     def invalidate_new_dep(self, target: Vertex, waiter: Vertex) -> None:
-        """`waiter` waits on `target` from now on; its level follows when it is known."""
+        """Note that `waiter` waits on `target` now: the rank of `target` may rise."""
         if target.record.status not in TERMINAL:
             self._enqueue(waiter, _UP)
 
     def invalidate_ended(self, v: Vertex) -> None:
-        """The own part or the end of `v` is over, or is to come again: who it waits on hears of it."""
+        """Note that `v` or its own part has ended or come back: the ranks of all that it waits on may have changed."""
         if v.record.status not in TERMINAL:
             self._enqueue(v, _FULL)
         for t in v.dep_on:
@@ -61,7 +64,7 @@ class Ranks:
             self._enqueue(v.gating_group, _FULL)
 
     def forget(self, v: Vertex) -> None:
-        """`v` is gone."""
+        """Forget `v`, which was dropped."""
         self.dirty.pop(v, None)
         self.requeue.pop(v, None)
 
@@ -75,7 +78,7 @@ class Ranks:
             dirty[v] = known | how
 
     def update(self, budget: int | None = None) -> None:
-        """Bring the levels up to date, or a part of them where `budget` (nodes) runs out first."""
+        """Update the ranks; at most `budget` nodes, if given."""
         heap, dirty = self._heap, self.dirty
         met = again = before = 0
         seen: set[Vertex] = set()
@@ -87,8 +90,8 @@ class Ranks:
             if how is None:
                 continue
             met += 1
-            # Against the numbers each node is met once. It takes one newer than the node before to bring any back, and
-            # where the same keep coming back, the whole is computed once, in order.
+            # By falling number each node is met once. Only if a node is newer than the one before it can any come
+            # back, and if the same nodes keep coming back, all ranks are computed once, in order.
             if again or number < before:
                 if v in seen:
                     again += 1
@@ -102,11 +105,11 @@ class Ranks:
                 self._follow(v, how)
 
     def build(self, vertices: Iterable[Vertex]) -> None:
-        """The levels of a graph whose `vertices` have none yet.
+        """Compute the ranks of a graph whose `vertices` have none yet.
 
-        Each node lifts what it waits on, the newest first: so where nodes name older ones, all that a node is lifted by
-        comes before its turn. A parent has two: before its children, who wait for its end, and after them, who lift its
-        start. What is lifted after its turn is followed as any change is.
+        Each node raises what it waits on, the newest first: if nodes name older ones, all that raises a node comes
+        before it. A parent has two turns: before its children, who wait for its end, and after them, who raise its
+        start. A rank that is raised after its node's turn is followed as any change is.
         """
         self._heap = []
         self.dirty = dirty = {v: _UP for v in vertices if v.record.status not in TERMINAL}
@@ -114,7 +117,7 @@ class Ranks:
         opened: set[Vertex] = set()
         while stack:
             v = stack.pop()
-            alone = self._own_cost(v)
+            alone = _own_cost(v)
             if alone > v.blevel_start:
                 v.blevel_start = alone
             if v.children and v not in opened:
@@ -148,9 +151,9 @@ class Ranks:
         self._propagate_increase(v)
 
     def _propagate_decrease(self, v: Vertex, end: float, end_p: float, start: float, start_p: float) -> None:
-        """What stood no higher than `v` did, but higher than it does now, may have stood on it.
+        """Requeue each neighbour whose rank lies between the old and the new rank of `v`: it may derive from `v`.
 
-        Not only what stood as high: `v` may have been lifted since, and have fallen again before that was followed.
+        Those below the old rank count too: `v` may have risen since, and have fallen again before that was followed.
         """
         now, now_p = v.blevel_end, v.priority_end
         for c in v.children or ():
@@ -159,15 +162,15 @@ class Ranks:
         now, now_p = v.blevel_start, v.priority_start
         for t in v.dep_on:
             if t is not None and t.record.status not in TERMINAL:
-                own = v.outcome_deps is not None and t in v.outcome_deps
-                if own or now < t.blevel_end <= start or now_p < t.priority_end <= start_p:
+                on_result = v.outcome_deps is not None and t in v.outcome_deps
+                if on_result or now < t.blevel_end <= start or now_p < t.priority_end <= start_p:
                     self._enqueue(t, _FULL)
         g = v.gating_group
         if g is not None and g.gated and (now < g.blevel_start <= start or now_p < g.priority_start <= start_p):
             self._enqueue(g, _FULL)
 
     def _propagate_increase(self, v: Vertex) -> None:
-        """What waits for something as deep as `v` is now lies at least as deep; and `v` has its place by its level."""
+        """Raise the ranks of all that `v` waits on to its own at least, and requeue `v` if it is ready."""
         status = v.record.status
         if status is _READY and not v.group:
             self.requeue[v] = None
@@ -185,22 +188,23 @@ class Ranks:
                 continue
             if own is not None and t in own:
                 waits = t.record.status not in _OWN_OVER
-                if waits and (start + self._own_cost(t) > t.blevel_start or start_p > t.priority_start):
+                if waits and (start + _own_cost(t) > t.blevel_start or start_p > t.priority_start):
                     self._enqueue(t, _FULL)
             elif start > t.blevel_end or start_p > t.priority_end:
                 self._increase_end(t, start, start_p)
-        g = v.gating_group
-        if g is not None and g.gated and (start > g.blevel_start or start_p > g.priority_start):
-            if start > g.blevel_start:
-                g.blevel_start = start
-            if start_p > g.priority_start:
-                g.priority_start = start_p
+        if v.gating_group is not None and v.gating_group.gated:
+            self._increase_start(v.gating_group, start, start_p)
+
+    def _increase_start(self, g: Vertex, tail: float, prio: int) -> None:
+        if tail > g.blevel_start or prio > g.priority_start:
+            g.blevel_start = max(g.blevel_start, tail)
+            g.priority_start = max(g.priority_start, prio)
             self._enqueue(g, _UP)
 
     def _increase_end(self, t: Vertex, tail: float, prio: int) -> None:
         if tail > t.blevel_end:
             t.blevel_end = tail
-            lifted = tail + self._own_cost(t)
+            lifted = tail + _own_cost(t)
             if lifted > t.blevel_start:
                 t.blevel_start = lifted
         if prio > t.priority_end:
@@ -209,12 +213,8 @@ class Ranks:
                 t.priority_start = prio
         self._enqueue(t, _UP)
 
-    @staticmethod
-    def _own_cost(v: Vertex) -> float:
-        return 0.0 if v.group or v.record.status in _OWN_OVER else v.record.cost
-
     def compute(self, v: Vertex) -> tuple[float, int, float, int]:
-        """Tail and priority after the end, tail and priority from the start: all from the neighbours."""
+        """Return bottom level and priority of the end of `v`, then those of its start, all from its neighbours."""
         record = v.record
         end = 0.0
         end_p = record.priority
@@ -224,14 +224,14 @@ class Ranks:
             if p.priority_end > end_p:
                 end_p = p.priority_end
         own, own_p = 0.0, end_p
-        own_over = record.status in _OWN_OVER
+        result_over = record.status in _OWN_OVER
         if v.dependents:
             for x, edge in v.dependents.items():
                 if x.record.status in _OWN_OVER:
                     continue
                 if edge & ON_OUTCOME:
-                    # Once the own result is there nothing waits for it any more.
-                    if not own_over:
+                    # Once the result of `v` is known, no node waits for it any more.
+                    if not result_over:
                         own = max(own, x.blevel_start)
                         own_p = max(own_p, x.priority_start)
                 else:
@@ -239,17 +239,16 @@ class Ranks:
                         end = x.blevel_start
                     if x.priority_start > end_p:
                         end_p = x.priority_start
-        start = max(own, end) + self._own_cost(v)
+        start = max(own, end) + _own_cost(v)
         start_p = max(own_p, end_p)
-        if v.group and v.gated:
-            for x in members(v):
-                if x.record.status not in _OWN_OVER:
-                    start = max(start, x.blevel_start)
-                    start_p = max(start_p, x.priority_start)
+        if v.gated and v.group:
+            waiting = [x for x in members(v) if x.record.status not in _OWN_OVER]
+            start = max([start, *[x.blevel_start for x in waiting]])
+            start_p = max([start_p, *[x.priority_start for x in waiting]])
         return end, end_p, start, start_p
 
     def _all(self) -> None:
-        """Compute every level that hangs on what is dirty, each moment after those that wait on it."""
+        """Compute every rank that derives from a dirty vertex, each after those of the milestones that wait on it."""
         dirty, self.dirty, self._heap = self.dirty, {}, []
         order = _upstream(list(dirty))
         for v in order:
@@ -260,8 +259,12 @@ class Ranks:
                 self.requeue[v] = None
 
 
+def _own_cost(v: Vertex) -> float:
+    return 0.0 if v.group or v.record.status in _OWN_OVER else v.record.cost
+
+
 def members(g: Vertex) -> list[Vertex]:
-    """What the gate of group `g` holds back: all below it up to and including the next groups."""
+    """Return what group `g` keeps from starting while it is gated: all below it, to the next groups and with them."""
     found = list(g.children or ())
     for x in found:
         if not x.group and x.children:
@@ -270,9 +273,9 @@ def members(g: Vertex) -> list[Vertex]:
 
 
 def _upstream(seeds: list[Vertex]) -> list[Vertex]:
-    """All that the seeds' levels reach, listed so that computing in this order is right.
+    """Return all whose ranks derive from those of `seeds`, in an order in which they can be computed.
 
-    A node with an own edge stands twice: its end comes before the children that wait for its outcome, its start after.
+    A node that a descendant waits on for its result occurs twice: for its end before its children, for its start after.
     """
     done: set[tuple[Vertex, bool]] = set()
     order: list[Vertex] = []
