@@ -295,3 +295,64 @@ def knotted(nodes: Iterable[N]) -> set[Point[N]]:
                         left.discard(n)
                         free.append(n)
     return left
+
+
+# -------------------------------------------------------------------------------------------------- nodes by name
+
+
+class PlainNode:
+    """A node of a wait graph that is not, or not only, in a daemon."""
+
+    __slots__ = ("children", "dep_on", "dependents", "group", "name", "outcome_deps", "parent")
+
+    def __init__(self, name: str, group: bool) -> None:
+        self.name = name
+        self.group = group
+        self.parent: PlainNode | None = None
+        self.children: list[PlainNode] = []
+        self.dep_on: list[PlainNode] = []
+        self.outcome_deps: set[PlainNode] = set()
+        self.dependents: dict[PlainNode, int] = {}
+
+    def milestone_of(self, target: PlainNode) -> Milestone:
+        """Return which milestone of `target` a dep of this node on it waits for."""
+        return RESULT if target.children and not target.group and target in self.above() else END
+
+    def add_dep(self, target: PlainNode) -> None:
+        """Let this node wait on `target`. Cycles are not looked for."""
+        if self not in target.dependents:
+            on_result = self.milestone_of(target) is RESULT
+            self.dep_on.append(target)
+            target.dependents[self] = ON_OUTCOME if on_result else 0
+            if on_result:
+                self.outcome_deps.add(target)
+
+    def remove_dep(self, target: PlainNode) -> None:
+        """Undo `add_dep`."""
+        if target.dependents.pop(self, None) is not None:
+            self.dep_on.remove(target)
+            self.outcome_deps.discard(target)
+
+    def above(self) -> list[PlainNode]:
+        """Return the ancestors, nearest first."""
+        found = []
+        parent = self.parent
+        while parent is not None:
+            found.append(parent)
+            parent = parent.parent
+        return found
+
+
+def plain_nodes(parents: Mapping[str, str | None], groups: Collection[str]) -> dict[str, PlainNode]:
+    """Return nodes by name, without deps.
+
+    Args:
+        parents: each name with that of its parent; they must be a forest. Parents that are not a name are ignored.
+        groups: the names of the groups.
+    """
+    nodes = {name: PlainNode(name, name in groups) for name in parents}
+    for name, parent in parents.items():
+        if parent is not None and parent in nodes:
+            nodes[name].parent = nodes[parent]
+            nodes[parent].children.append(nodes[name])
+    return nodes

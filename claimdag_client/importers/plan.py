@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import inspect
 
 from claimdag_client.importers.documents import FORMATS, BadDocument, Document, load
-from claimdag_client.wait_graph import Moments, closing_cycles
+from claimdag_client.wait_graph import WaitGraph
 from claimdagd.faults import wrong
 from claimdagd.wire import Submit, SubmitNode
 
@@ -358,7 +358,7 @@ class _Reader:
         parents = {name: node.get("parent") for name, node in zip(names, self.plan.nodes, strict=True)}
         groups = {name for name in names if self.plan.nodes[numbers[name]].get("kind") in _GROUPS}
         edges = [edge for edge in self._edges if edge[0] in numbers and edge[1] in numbers]
-        for position, cycle in closing_cycles(Moments(names, parents, groups), edges):
+        for position, cycle in WaitGraph(parents, groups).closing_cycles(edges):
             waiting, on = edges[position]
             at, place = self._edges[waiting, on]
             self._fault(place, f"it closes a cycle: {' -> '.join(cycle)}", at)

@@ -7,7 +7,7 @@ not known to be finished, is blocked, with the reason at the end of its summary.
 from __future__ import annotations
 
 from claimdag_client.importers.interface import HOLD, ON_FAILURE, Draft, Fault, Item
-from claimdag_client.wait_graph import Moments, closing_cycles
+from claimdag_client.wait_graph import WaitGraph
 from claimdagd.limits import SUMMARY_MAX_BYTES
 
 TYPE_CHECKING = False
@@ -223,13 +223,13 @@ def _take_edges(
     """Take every edge that closes no cycle. The file is at fault for the others, unless they are inherited."""
     draft = resolved.draft
     groups = {item.key for item in resolved.items.values() if item.kind in ("goal", "molecule")}
-    moments = Moments(list(resolved.items), resolved.parents, groups)
+    graph = WaitGraph({key: resolved.parents.get(key) for key in resolved.items}, groups)
     words: dict[tuple[str, str], Dependency] = {}
     for waiting, dep in (*edges, *inherited):
         words.setdefault((waiting, dep.on), dep)
     own = {(waiting, dep.on) for waiting, dep in edges}
     pairs = list(words)
-    bad = dict(closing_cycles(moments, pairs, tick))
+    bad = dict(graph.closing_cycles(pairs, tick))
     for position, (waiting, on) in enumerate(pairs):
         item, dep = resolved.items[waiting], words[waiting, on]
         if position not in bad:

@@ -6,16 +6,14 @@ Each change errs to the side of doing work again rather than taking it for done,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from claimdagd import waitgraph
 from claimdagd.model import GROUPS, LIVE, TERMINAL, Node, Outcome, Status
 
 #: How many ids, or lines, are named in a note before the rest is counted.
 NAMED_MAX = 20
-_START, _OWN, _END, _GATE = range(4)
-_Moment = tuple[str, int]
 
 
 def mend(nodes: dict[str, Node], gen: int) -> list[str]:
@@ -94,59 +92,13 @@ def _open_again(node: Node) -> Node:
 
 
 def _circular(nodes: dict[str, Node]) -> list[tuple[str, str]]:
-    """The dependencies, as (before, after), that lie on or between circles of the wait graph.
-
-    Moments that wait on nothing left, or that nothing left waits on, are peeled off; what stays is circles and what
-    lies between them.
-    """
-    waits_on: dict[_Moment, set[_Moment]] = {}
-    waiters: dict[_Moment, set[_Moment]] = {}
+    """Return the dependencies, as (before, after), that are on or between circles of the wait graph."""
+    groups = {node.id for node in nodes.values() if node.kind in GROUPS}
+    plain = waitgraph.plain_nodes({node.id: node.parent for node in nodes.values()}, groups)
     for node in nodes.values():
-        for after, before in _edges(node, nodes):
-            waits_on.setdefault(after, set()).add(before)
-            waiters.setdefault(before, set()).add(after)
-    for ahead, behind in ((waits_on, waiters), (waiters, waits_on)):
-        free = [moment for moment in behind if moment not in ahead]
-        while free:
-            gone = free.pop()
-            for moment in behind.pop(gone, ()):
-                left = ahead.get(moment)
-                if left is not None:
-                    left.discard(gone)
-                    if not left:
-                        del ahead[moment]
-                        free.append(moment)
-    return [
-        (before[0], after[0])
-        for after, targets in waits_on.items()
-        if after[1] == _START
-        for before in targets
-        if before[1] in (_OWN, _END)
-    ]
-
-
-def _edges(node: Node, nodes: dict[str, Node]) -> Iterator[tuple[_Moment, _Moment]]:
-    """The wait graph's edges of a node, as (what waits, what it waits on).
-
-    A GATE stands for the starts of the groups above: one edge a node instead of one for each group.
-    """
-    me = node.id
-    yield (me, _END), (me, _OWN)
-    yield (me, _OWN), (me, _START)
-    if node.kind in GROUPS:
-        yield (me, _GATE), (me, _START)
-    if node.parent is not None:
-        yield (node.parent, _END), (me, _END)
-        yield (me, _START), (node.parent, _GATE)
-        if node.kind not in GROUPS:
-            yield (me, _GATE), (node.parent, _GATE)
-    if node.deps:
-        above = set()
-        parent = node.parent
-        while parent is not None:
-            if nodes[parent].kind not in GROUPS:
-                above.add(parent)
-            parent = nodes[parent].parent
         for dep in node.deps:
-            if dep.on in nodes:
-                yield (me, _START), (dep.on, _OWN if dep.on in above else _END)
+            if dep.on in plain:
+                plain[node.id].add_dep(plain[dep.on])
+    knotted = waitgraph.knotted(plain.values())
+    edges = [edge for node in plain.values() for edge in waitgraph.dep_edges(node)]
+    return [(before[0].name, after[0].name) for before, after in edges if before in knotted and after in knotted]

@@ -6,7 +6,7 @@ among what is unfinished.
 
 from __future__ import annotations
 
-from claimdag_client.wait_graph import Moments
+from claimdag_client.wait_graph import WaitGraph
 from claimdagd.limits import GROUPS, TERMINAL
 
 TYPE_CHECKING = False
@@ -25,14 +25,14 @@ class Picture:
         self.nodes: dict[str, View] = {view["id"]: view for view in by_age}
         self.groups = {name for name, view in self.nodes.items() if view.get("kind") in GROUPS}
         self.parents = {name: view.get("parent") for name, view in self.nodes.items()}
-        self.moments = Moments(self.nodes, self.parents, self.groups)
+        self.wait_graph = WaitGraph(self.parents, self.groups)
         #: (first, what waits on it, when), of nodes that are both drawn
         self.edges: list[tuple[str, str, str]] = []
         for name, view in self.nodes.items():
             for dep in view.get("deps") or ():
                 if dep["on"] in self.nodes and dep["on"] != name:
                     self.edges.append((dep["on"], name, dep.get("when", "after_ok")))
-                    self.moments.add(name, dep["on"])
+                    self.wait_graph.add(name, dep["on"])
         self.critical = critical_path(self)
 
     def children(self, name: str | None) -> list[str]:
@@ -75,11 +75,11 @@ def critical_path(picture: Picture) -> list[str]:
 def _after(name: str, picture: Picture, waiters: Mapping[str, list[str]], depth: Mapping[str, float]) -> set[str]:
     """The unfinished work that cannot start before the end of a node, as far as one edge says it."""
     found: set[str] = set()
-    for ended in (name, *picture.moments.above(name)):
+    for ended in (name, *picture.wait_graph.above(name)):
         for waiter in waiters.get(ended, ()):
             if waiter in picture.groups:
                 found.update(_work_under(waiter, picture, waiters, depth))
-            elif waiter in depth and (ended == name or ended not in picture.moments.above(waiter)):
+            elif waiter in depth and (ended == name or ended not in picture.wait_graph.above(waiter)):
                 found.add(waiter)
     return {after for after in found if depth[after] < depth[name]}
 

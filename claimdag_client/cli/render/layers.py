@@ -5,7 +5,6 @@ from __future__ import annotations
 from claimdag_client.cli.render.graph_view import Picture, number_in
 from claimdag_client.cli.render.node import coloured, sign
 from claimdag_client.cli.render.text import Paint, clean, columns_of, cut, number, some
-from claimdag_client.wait_graph import layers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ def text(picture: Picture, paint: Paint) -> Iterable[str]:
     A rail begins where it turns down from a node, and turns in again to each node that waits on that; one that
     passes straight through another's line has nothing to do with it.
     """
-    layer = layers(picture.moments, picture.groups)
+    layer = picture.wait_graph.layers()
     order = sorted(picture.nodes, key=lambda name: (layer[name], number_in(name)))
     rails = _Rails(picture, order, unicode=paint.unicode).draw(order)
     critical = set(picture.critical)
