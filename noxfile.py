@@ -16,7 +16,7 @@ nox.options.sessions = ["lint", "types", "quick", "docs"]
 ROOT = Path(__file__).parent
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 #: The oldest versions that pyproject.toml admits: the lower bounds of the dependencies and of the extra `trio`.
-LOWEST = ["anyio==4.4", "msgspec==0.19", "trio==0.26.1"]
+LOWEST = ["anyio==4.10", "msgspec==0.19", "trio==0.26.1"]
 
 
 @nox.session

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
 
 import anyio
 import anyio.abc
 import msgspec
 
+from claimdag_client._async.unix_stream import connect_unix
 from claimdag_client._protocol.handshake import Handshake
 from claimdag_client._transport.transport import check_peer_uid
 from claimdag_client.errors import Mismatch, Unreachable, Unresponsive
@@ -34,7 +34,7 @@ async def open_connection(path: str, name: str, limit_s: float = HELLO_S) -> Ope
     stream: anyio.abc.ByteStream | None = None
     try:
         with anyio.fail_after(limit_s):
-            stream = await _connect_unix(path)
+            stream = await connect_unix(path)
             check_peer_uid(stream.extra(anyio.abc.SocketAttribute.raw_socket), path)
             opened = await _say_hello(stream, Handshake(name, path))
             stream = None
@@ -53,20 +53,6 @@ async def open_connection(path: str, name: str, limit_s: float = HELLO_S) -> Ope
     finally:
         if stream is not None:
             await anyio.aclose_forcefully(stream)
-
-
-async def _connect_unix(path: str) -> anyio.abc.ByteStream:
-    while True:
-        stream = await anyio.connect_unix(path)
-        try:
-            stream.extra(anyio.abc.SocketAttribute.raw_socket).getpeername()
-            return stream
-        except OSError as exc:
-            await anyio.aclose_forcefully(stream)
-            if exc.errno != errno.ENOTCONN:
-                raise
-        # The daemon's queue of connections is full, which both event loops take for a connection.
-        await anyio.sleep(0.05)
 
 
 async def _say_hello(stream: anyio.abc.ByteStream, handshake: Handshake) -> OpenConnection:
