@@ -187,7 +187,7 @@ class Graph:
     # ------------------------------------------------------------------------------------------- derived statuses
 
     def derive_statuses(self) -> None:
-        """Update derived statuses: ready is never asserted, the dependencies decide."""
+        """Update derived statuses: ready is never asserted, the dependencies decide (law 3.2)."""
         touched = self._touched
         while touched:
             v = touched.popleft()

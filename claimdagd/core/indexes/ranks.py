@@ -214,7 +214,10 @@ class Ranks:
         self._enqueue(t, _UP)
 
     def compute(self, v: Vertex) -> tuple[float, int, float, int]:
-        """Return bottom level and priority of the end of `v`, then those of its start, all from its neighbours."""
+        """Return bottom level and priority of the end of `v`, then those of its start, all from its neighbours.
+
+        Law 5.3.
+        """
         record = v.record
         end = 0.0
         end_p = record.priority

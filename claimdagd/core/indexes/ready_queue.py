@@ -392,7 +392,7 @@ def _first(entries: Iterable[Entry | None]) -> Entry | None:
 
 
 def _by_affinity(best: Entry, slack: float, heads: tuple[Entry | None, ...]) -> Vertex:
-    """Return the first of `heads`, best affinity first, of the highest priority and within slack of the deepest."""
+    """Return the first of `heads`, best affinity first, of the highest priority, within slack of the deepest."""
     for entry in heads:
         if entry is not None and entry[0] == best[0] and -entry[1] >= -best[1] - slack:
             return entry[3]

@@ -77,7 +77,7 @@ class Reservations:
         return found
 
     def update_reservations(self) -> bool:
-        """Decide for whom units are reserved; return whether that has changed.
+        """Decide for whom units are reserved; return whether that has changed (law 6.6, 6.7).
 
         Nothing is reserved for a node that could not run even with all units back. Nor is anything reserved unless a
         live claim could bring back what the node lacks: otherwise nobody knows when that comes, and the others may be
@@ -125,7 +125,7 @@ class Reservations:
         return moving
 
     def record_bypass(self, v: Vertex) -> bool:
-        """Count that `v` was bypassed once more; return whether it has starved by now."""
+        """Count that `v` was bypassed once more; return whether it has starved by now (law 6.7)."""
         self.bypasses.append((v, v.bypass_count, 0))
         v.bypass_count += 1
         if v.bypass_count < self.limit:

@@ -153,7 +153,10 @@ class ResourceTable:
     # ------------------------------------------------------------------------------------------- giving units back
 
     def grants_after_release(self, v: Vertex) -> ClaimGrants:
-        """Return who holds what once the claim of `v` is given up: `v` nothing, its borrowers what they use of it."""
+        """Return who holds what once the claim of `v` is given up: `v` nothing, its borrowers what they use of it.
+
+        Law 6.3.
+        """
         changes: ClaimGrants = [(v, ())]
         passed: dict[Vertex, dict[str, str | None]] = {}
         for g in v.record.grants:

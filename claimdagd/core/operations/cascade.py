@@ -48,7 +48,7 @@ class Cascade:
     def set_outcome(
         self, v: Vertex, outcome: Outcome, *, error: str | None = None, summary: str | None = None, bump_gen: int = 0
     ) -> None:
-        """Set the result of `v`'s own work: `v` is completing while a child is open, else it ends.
+        """Set the result of `v`'s own work: `v` is completing while a child is open, else it ends (law 3.11).
 
         Args:
             v: the node.
@@ -122,7 +122,7 @@ class Cascade:
         self._waiting.extend(x for x, edge in (v.dependents or {}).items() if edge & ON_OUTCOME and not edge & ON_ANY)
 
     def _cancel_waiting(self, x: Vertex) -> None:
-        """Cancel `x`, which waits on a failure or is below one, unless work on it has begun.
+        """Cancel `x`, which waits on a failure or is below one, unless work on it has begun (law 3.15).
 
         Of a group, what has not started is cancelled; what has started runs on, and decides the group.
         """
@@ -134,7 +134,7 @@ class Cascade:
             self.set_outcome(x, Outcome.CANCELLED)
 
     def _roll_up(self, p: Vertex) -> None:
-        """Decide `p`, whose children are all terminal, if it is a completing node or an open group."""
+        """Decide `p`, whose children are all terminal, if it is a completing node or an open group (law 3.12, 3.13)."""
         record = p.record
         if record.status in TERMINAL:
             return
@@ -193,7 +193,7 @@ def on_child_moved_away(graph: Graph, p: Vertex) -> None:
 def cancel_if_dep_failed(
     graph: Graph, nodes: Iterable[Vertex], existing: frozenset[ExistingEdge] = frozenset()
 ) -> None:
-    """Cancel those of `nodes` that have a new dep on a failed node: an edge is judged when it is added.
+    """Cancel those of `nodes` that have a new dep on a failed node: an edge is judged when it is added (law 3.8).
 
     The existing edges are left alone: a reopened node waits for a failed one, whatever else it is made to wait on.
     """

@@ -16,7 +16,7 @@ from claimdagd.wire import Code
 
 
 def check_summary(op: str, summary: str) -> None:
-    """Refuse a summary of more than 4,096 bytes of UTF-8."""
+    """Refuse a summary of more than 4,096 bytes of UTF-8 (law 2.4)."""
     size = len(summary) if summary.isascii() else len(summary.encode())
     if size > SUMMARY_MAX_BYTES:
         raise Refusal(
@@ -25,7 +25,7 @@ def check_summary(op: str, summary: str) -> None:
 
 
 def check_error(op: str, error: str | None) -> None:
-    """Refuse an error of more than 1,024 bytes of UTF-8."""
+    """Refuse an error of more than 1,024 bytes of UTF-8 (law 2.4)."""
     if error is not None:
         size = len(error.encode())
         if size > ERROR_MAX_BYTES:
@@ -52,13 +52,13 @@ def plain_deps(op: str, deps: Iterable[Dep]) -> tuple[Dep, ...]:
 
 
 def check_gen(op: str, v: Vertex, gen: int | None) -> None:
-    """Refuse a request at another generation than the node's: the fence."""
+    """Refuse a request at another generation than the node's: the fence (law 4.4)."""
     if gen is not None and gen != v.record.gen:
         raise Refusal(Code.GEN_MISMATCH, f"{op}: gen mismatch", id=v.record.id, gen=v.record.gen)
 
 
 def check_holder(op: str, v: Vertex, actor: str | None) -> None:
-    """Refuse an actor that does not hold the held node `v`. No actor is the shell's escape."""
+    """Refuse an actor that does not hold the held node `v`. No actor is the shell's escape (law 4.11)."""
     record = v.record
     if actor is not None and record.assignee is not None and record.assignee != actor:
         raise Refusal(
@@ -67,7 +67,7 @@ def check_holder(op: str, v: Vertex, actor: str | None) -> None:
 
 
 def check_free(graph: Graph, op: str, actor: str) -> None:
-    """Refuse an actor that holds a node already: one live node per assignee."""
+    """Refuse an actor that holds a node already: one live node per assignee (law 4.5)."""
     held = graph.by_assignee.get(actor)
     if held is not None:
         raise Refusal(
@@ -82,7 +82,7 @@ def check_free(graph: Graph, op: str, actor: str) -> None:
 
 
 def check_not_terminal(op: str, v: Vertex) -> None:
-    """Refuse a terminal node: only reopen leaves that."""
+    """Refuse a terminal node: only reopen leaves that (law 3.9)."""
     record = v.record
     if record.status in TERMINAL:
         raise Refusal(
@@ -91,7 +91,7 @@ def check_not_terminal(op: str, v: Vertex) -> None:
 
 
 def check_terminal(op: str, v: Vertex) -> None:
-    """Refuse a node that is not terminal."""
+    """Refuse a node that is not terminal (law 2.14, 3.17)."""
     record = v.record
     if record.status not in TERMINAL:
         raise Refusal(Code.NOT_TERMINAL, f"{op}: {record.id} is {record.status}, not finished", id=record.id)
@@ -103,7 +103,7 @@ def is_still(v: Vertex) -> bool:
 
 
 def check_still(op: str, v: Vertex, what: str) -> None:
-    """Refuse to move `what` a claim stands on."""
+    """Refuse to move `what` a claim stands on (law 5.8)."""
     if not is_still(v):
         raise Refusal(
             Code.BAD_STATUS,
@@ -123,7 +123,7 @@ _INSTEAD = {
 
 
 def check_askable(op: str, status: Status) -> None:
-    """Refuse a status that no request may ask for by name."""
+    """Refuse a status that no request may ask for by name (law 3.2)."""
     if status in _INSTEAD:
         raise Refusal(
             Code.BAD_STATUS,
@@ -146,7 +146,10 @@ def check_parent(op: str, p: Vertex) -> None:
 
 
 def check_needs(graph: Graph, op: str, v: Vertex) -> None:
-    """Refuse needs that can never be met: above the capacity, or above what the ancestor has that lends them."""
+    """Refuse needs that can never be met: above the capacity, or above what the ancestor has that lends them.
+
+    Law 6.4, 6.5.
+    """
     node_id = v.record.id
     for resource, units in v.record.needs.items():
         a = v.resource_ancestor
@@ -174,7 +177,7 @@ def check_needs(graph: Graph, op: str, v: Vertex) -> None:
 
 
 def refuse_cycle(op: str, nodes: list[Vertex]) -> NoReturn:
-    """Refuse with the path of the cycle in the message."""
+    """Refuse with the path of the cycle in the message (law 3.5, 3.7)."""
     ids = [v.record.id for v in nodes]
     raise Refusal(Code.CYCLE, f"{op}: cycle {' -> '.join(ids)} (each waits on the one before it)", path=ids)
 

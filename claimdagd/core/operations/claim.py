@@ -69,7 +69,7 @@ def _check_units(graph: Graph, op: str, v: Vertex) -> None:
 def claim_next(
     graph: Graph, r: ClaimNext | Next, actor: str, conn: int | None = None, op: str = "claim_next"
 ) -> Vertex | None:
-    """Pick and claim the next node in one step; return None if no node that this claimer may take can run."""
+    """Pick and claim the next node in one step; return None if no node that this claimer may take can run (law 5.1)."""
     if actor in graph.by_assignee:
         check_free(graph, op, actor)
     v = graph.ready_queue.pick(r.role, r.slack, r.strict)
@@ -79,7 +79,10 @@ def claim_next(
 
 
 def take(graph: Graph, v: Vertex, actor: str, lease: Lease) -> None:
-    """Hand `v` to `actor`: every unit it needs and those of groups above it, the lease, the next generation."""
+    """Hand `v` to `actor`: every unit it needs and those of groups above it, the lease, the next generation.
+
+    Law 4.3, 6.2.
+    """
     grants = v.record.grants
     if v.bucket is not None:
         claimed = graph.resources.claim_grants(v)
@@ -110,7 +113,7 @@ def take(graph: Graph, v: Vertex, actor: str, lease: Lease) -> None:
 
 
 def nothing_to_claim(graph: Graph) -> Refusal:
-    """Return why claim_next has nothing: work is pending but held up, or there is none."""
+    """Return why claim_next has nothing: work is pending but held up, or there is none (law 5.5, 5.6)."""
     work = graph.work
     todo, ready, blocked = work[Status.TODO], work[Status.READY], work[Status.BLOCKED]
     live = graph.live

@@ -15,7 +15,7 @@ _COMPLETIONS_KEPT = 4096
 
 
 def complete(graph: Graph, r: Complete) -> tuple[Vertex, tuple[str, ...] | None]:
-    """Set the outcome of any unfinished node, held or not.
+    """Set the outcome of any unfinished node, held or not (law 3.10, 3.11).
 
     Returns the node and None; or, for a repeated request, what the first one made ready.
     """
@@ -48,7 +48,7 @@ def complete(graph: Graph, r: Complete) -> tuple[Vertex, tuple[str, ...] | None]
 
 
 def _repeated(graph: Graph, v: Vertex, status: Outcome) -> tuple[str, ...]:
-    """Return what the completion of `v` made ready, if it had this status; else refuse."""
+    """Return what the completion of `v` made ready, if it had this status; else refuse (law 4.12)."""
     record = v.record
     earlier = record.outcome.value if record.outcome is not None else record.status.value
     if earlier != status.value:

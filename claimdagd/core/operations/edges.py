@@ -15,7 +15,7 @@ from claimdagd.wire import Code, Link, Unlink
 
 
 def link(graph: Graph, r: Link) -> Vertex:
-    """Let `after` wait on `before`. An edge that is there already takes the new `when`."""
+    """Let `after` wait on `before`. An edge that is there already takes the new `when` (law 3.5, 3.8)."""
     op = "link"
     before, after = find(graph, op, r.before), find(graph, op, r.after)
     check_not_terminal(op, after)

@@ -13,7 +13,7 @@ from claimdagd.wire import Code, Reclaim, Release, Renew, Running
 
 
 def lease_of(graph: Graph, lease_s: float | None, bound: bool, conn: int | None) -> Lease:
-    """Return a lease from now on. A bound one belongs to connection `conn`."""
+    """Return a lease from now on. A bound one belongs to connection `conn` (law 4.1)."""
     if lease_s is None:
         lease_s = graph.default_lease_s
     now = graph.now
@@ -34,14 +34,17 @@ def _held(graph: Graph, op: str, node_id: str, gen: int | None, actor: str | Non
 
 
 def renew(graph: Graph, r: Renew | Running, conn: int | None = None) -> Vertex:
-    """Move the deadline; the generation stays. A bound renew from a new connection rebinds the claim to it."""
+    """Move the deadline; the generation stays. A bound renew from a new connection rebinds the claim to it.
+
+    Law 4.1.
+    """
     v, lease = _renewed(graph, r, conn)
     graph.set_lease(v, lease)
     return v
 
 
 def _renewed(graph: Graph, r: Renew | Running, conn: int | None) -> tuple[Vertex, Lease]:
-    """Return the held node and the lease that it has from now on."""
+    """Return the held node and the lease that it has from now on (law 4.6)."""
     v = _held(graph, "renew" if isinstance(r, Renew) else "running", r.id, r.gen, r.actor)
     old = v.lease
     assert old is not None
@@ -71,7 +74,7 @@ def release(graph: Graph, r: Release) -> Vertex:
 
 
 def hand_back(graph: Graph, v: Vertex) -> None:
-    """End a claim without a result. Units that a live descendant uses pass to that descendant."""
+    """End a claim without a result. Units that a live descendant uses pass to that descendant (law 4.2, 6.3)."""
     record = v.record
     changes = graph.resources.grants_after_release(v) if record.grants else []
     graph.put(
@@ -95,7 +98,7 @@ def hand_back(graph: Graph, v: Vertex) -> None:
 
 
 def expire(graph: Graph, v: Vertex) -> None:
-    """Hand back `v`, whose lease is over; or fail it if that was the last attempt allowed."""
+    """Hand back `v`, whose lease is over; or fail it if that was the last attempt allowed (law 2.11, 4.2)."""
     record = v.record
     if record.max_attempts is not None and record.attempts >= record.max_attempts:
         error = f"lease expired on attempt {record.attempts} of {record.max_attempts}"

@@ -15,7 +15,7 @@ from claimdagd.wire import Archive, Cancel, Code, Reopen, Unarchive
 
 
 def cancel(graph: Graph, r: Cancel) -> tuple[Vertex, list[str]]:
-    """Cancel the whole subtree, held nodes too, and then whatever waits on any of it.
+    """Cancel the whole subtree, held nodes too, and then whatever waits on any of it (law 3.16).
 
     Returns the node and all ids in the order in which they ended, the node's own first.
     """
@@ -60,7 +60,10 @@ def cancel(graph: Graph, r: Cancel) -> tuple[Vertex, list[str]]:
 
 
 def reopen(graph: Graph, r: Reopen) -> Vertex:
-    """Bring a terminal node back, with whatever its end had cancelled. Its terminal ancestors are open again."""
+    """Bring a terminal node back, with whatever its end had cancelled. Its terminal ancestors are open again.
+
+    Law 3.17.
+    """
     op = "reopen"
     v = find(graph, op, r.id)
     check_gen(op, v, r.gen)
@@ -122,7 +125,7 @@ def _restore(graph: Graph, x: Vertex) -> None:
 
 
 def _reopen_ancestor(graph: Graph, p: Vertex) -> None:
-    """Let a terminal ancestor of reopened work wait for it again, without the grants that it once held."""
+    """Let a terminal ancestor of reopened work wait for it again, without the grants that it once held (law 3.18)."""
     record = p.record
     status = Status.TODO if p.group else Status.COMPLETING
     graph.put(
@@ -141,7 +144,7 @@ def _reopen_ancestor(graph: Graph, p: Vertex) -> None:
 
 
 def archive(graph: Graph, r: Archive | Unarchive) -> Vertex:
-    """Hide a terminal node from the default list, or show it again. The generation moves."""
+    """Hide a terminal node from the default list, or show it again. The generation moves (law 2.14)."""
     archived = isinstance(r, Archive)
     op = "archive" if archived else "unarchive"
     v = find(graph, op, r.id)

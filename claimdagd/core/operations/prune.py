@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def make_room(graph: Graph, verb: str) -> None:
-    """Prune until the graph is within its cap; refused with `full` where nothing more may go.
+    """Prune until the graph is within its cap; refused with `full` where nothing more may go (law 7.8).
 
     The nodes that need the room are live work still, and so are those above them: they stay.
     """

@@ -21,7 +21,7 @@ _OP = "submit"
 
 
 def submit(graph: Graph, r: Submit) -> list[str]:
-    """Add many nodes, whose parent and deps may name refs. Return their ids in the order asked for.
+    """Add many nodes, whose parent and deps may name refs. Return their ids in the order asked for (law 8.6).
 
     Refuses with every fault of the submission listed in `faults`: {index, ref, code, message}.
     """

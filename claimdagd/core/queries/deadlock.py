@@ -36,7 +36,10 @@ def deadlock_possible(graph: Graph) -> bool:
 
 
 def find_deadlocks(graph: Graph) -> list[dict[str, Any]]:
-    """Return every deadlock: {subtrees: ids of holders, resources: names, nodes: ids of the stuck work, text}."""
+    """Return every deadlock: {subtrees: ids of holders, resources: names, nodes: ids of the stuck work, text}.
+
+    Law 6.8.
+    """
     found_at, found = graph.deadlocks
     if found_at != graph.changes:
         simulation = _CompletionSimulation(graph)

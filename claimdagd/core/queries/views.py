@@ -23,7 +23,10 @@ _OVER = b',"depth":0.0,"quiet":%b,"waiting_on":%b}' % (_NOT_HELD, _NOTHING_WAITE
 
 
 def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
-    """Return what keeps open work back: unmet deps, its own and those of groups above it, and missing resources."""
+    """Return what keeps open work back: unmet deps, its own and those of groups above it, and missing resources.
+
+    Law 2.16.
+    """
     deps: list[Dep] = []
     resources: list[dict[str, Any]] = []
     status = v.record.status
@@ -45,7 +48,7 @@ def encode_view(graph: Graph, v: Vertex, runnable: bool | None = None) -> bytes:
 
 
 def view_from(graph: Graph, v: Vertex, encoded: bytes, runnable: bool | None = None) -> bytes:
-    """Return the node's view, made from its record's JSON.
+    """Return the node's view, made from its record's JSON (law 2.16).
 
     The depth is the node's own cost plus the longest chain of unfinished work that waits on it. A group costs nothing:
     its depth is the longest chain after its end. That of a terminal node is 0.
