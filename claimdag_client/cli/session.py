@@ -113,6 +113,11 @@ class Session:
             self._connection = connect(self.place, client=f"claimdag {self.verb}", limit_s=limit_s)
         return self._connection
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection already."""
+        return self._connection is not None
+
     def connect_running(self) -> Connection:
         """Return the connection to a daemon that listens already; none is started."""
         if self._connection is None:

@@ -126,6 +126,8 @@ class Draft:
         self.failed: set[str] = set()
         #: Rows that are no work here though they are not finished, with the reason; what waits on them is held.
         self.left_out: dict[str, str] = {}
+        #: The titles of finished rows that the source has no id for, by key.
+        self.titles: dict[str, str] = {}
         self.faults: list[Fault] = []
         self.held: list[Fault] = []
         self.notes: list[Fault] = []
@@ -161,10 +163,14 @@ class Draft:
         self.items[item.key] = item
         return True
 
-    def finish(self, key: str, reason: str, *, at: int, place: str, failed: bool = False) -> None:
-        """Count a row as finished, `failed` if it ended badly."""
+    def finish(
+        self, key: str, reason: str, *, at: int, place: str, failed: bool = False, title: str | None = None
+    ) -> None:
+        """Count a row as finished, `failed` if it ended badly; with its `title` if the source has no id for it."""
         if self._is_new(key, at, place):
             self.finished[key] = reason
+            if title is not None:
+                self.titles[key] = title
             if failed:
                 self.failed.add(key)
         elif key in self.items:

@@ -70,10 +70,10 @@ def test_import_reads_a_pretty_array_and_reports_each_fault_once(claimdag: Claim
     rows = [json.loads(row("p-1")), json.loads(row("p-2", ("blocks", "p-1"), ("blocks", "p-gone")))]
     ran = claimdag("import", "beads", "-", text=json.dumps(rows, indent=2))
     assert ran.returncode == 1
-    assert ran.stderr.count("which is not in the file\n") == 2  # the fault, and that the row is held for it
+    assert ran.stderr.count("which is not in the file") == 1
     assert "line 9: p-2" in ran.stderr
     ran = claimdag("import", "beads", "-", "--skip-bad", text=json.dumps({"issues": rows}))
-    assert ran.stdout.startswith("2 nodes")
+    assert ran.stdout.splitlines()[-1].startswith("2 nodes")
 
 
 BAD_PLAN = """\

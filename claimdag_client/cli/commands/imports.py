@@ -1,68 +1,171 @@
-"""The verb import: nodes from an issue tracker's export, all of them or none."""
+"""The verb import: nodes of what people have planned elsewhere. A second import of a file brings the graph up to it."""
 
 from __future__ import annotations
 
+import os
 import time
 
-from claimdag_client.cli.commands.submission import Progress, pieces_of, placed, submit_nodes
+from claimdag_client.cli.commands.import_steps import REFUSED, perform, submit_new, tell
+from claimdag_client.cli.commands.submission import Progress, pieces_of
 from claimdag_client.cli.parsing import Parser, add_actor, add_json, add_once
 from claimdag_client.cli.render.text import clean, counted
-from claimdag_client.cli.session import DONE, Command, Failed, Session
-from claimdag_client.errors import Refused
-from claimdag_client.importers.beads import BeadsImporter
+from claimdag_client.cli.session import DONE, Command, Failed, Session, UsageError
+from claimdag_client.errors import Refused, Unreachable
+from claimdag_client.importers import registry
 from claimdag_client.importers.interface import Options
+from claimdag_client.importers.matching import NEW, Comparison, compare
 from claimdag_client.importers.resolve import Resolved, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Iterator
+
+    from claimdag_client.importers.interface import Importer
 
 #: Of what is held back, so many are told one by one without --verbose.
 HELD_SHOWN = 20
+#: With --watch the file is looked at so often, in seconds.
+LOOK_S = 0.5
 
 
 def _import_options(parser: Parser) -> None:
-    parser.add_argument("format", metavar="FORMAT", choices=("beads",), help="whose export it is: beads")
-    parser.add_argument("file", metavar="FILE", help="the export; - reads standard input")
-    parser.add_argument("--all", action="store_true", help="take closed issues as work to do as well")
+    sources = ", ".join(registry.OURS)
+    parser.add_argument(
+        "words", nargs="+", metavar="[SOURCE] FILE", help=f"what it is ({sources}; else guessed), and the file or -"
+    )
+    parser.add_argument("--under", metavar="ID", help="put it all under this node, and look for its nodes there alone")
+    parser.add_argument("--all", action="store_true", help="take finished rows as work to do as well")
     parser.add_argument(
         "--skip-bad", action="store_true", help="go on without what is faulty; what that leaves in doubt is held back"
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and create nothing")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--keep-holders", action="store_true", help="hold back what somebody has in hand there")
-    parser.add_argument("--verbose", action="store_true", help="tell each row that is held back or left out")
+    parser.add_argument("--prune-missing", action="store_true", help="cancel unfinished nodes that it has no more")
+    parser.add_argument("--watch", action="store_true", help="do it again whenever the file changes")
+    parser.add_argument("--guess", action="store_true", help="read dependencies in free text too (github)")
+    parser.add_argument("--tag", metavar="TAG", help="which list of the file (taskmaster)")
+    parser.add_argument("--reverse", action="store_true", help="arrows point at what comes first (dot)")
+    parser.add_argument("--verbose", action="store_true", help="tell each row that is held back, left out or the same")
     add_actor(parser, "who says so, for the ledger")
     add_once(parser)
     add_json(parser)
 
 
 def _import(args: argparse.Namespace, session: Session) -> int:
-    progress = Progress()
-    options = Options(now=time.time(), closed=args.all, keep_holders=args.keep_holders, tick=progress.tick)
-    draft = BeadsImporter().read(pieces_of(args.file, progress), options)
-    found = resolve(draft, progress.tick)
-    progress.clear()
-    _tell_faults(found, args, session)
-    nodes = found.nodes()
-    if args.dry_run:
-        _say_nodes(nodes, args, session)
-        return DONE
-    if not nodes:
-        closed = found.left_out().get("closed", 0)
-        session.note(f"nothing to do in it{f'; {closed} closed issues are taken with --all' if closed else ''}")
-        return DONE
+    if len(args.words) > 2:
+        raise UsageError("too many words: import [SOURCE] FILE")
+    args.file = args.words[-1]
+    source = args.words[0] if len(args.words) == 2 else None
+    if source is None and args.file in registry.OURS and not os.path.exists(args.file):
+        raise UsageError(f"which file? import {args.file} FILE, or - for standard input")
+    if source is not None and source not in registry.names():
+        raise UsageError(f"there is no source {source}: it is one of {', '.join(registry.names())}")
+    if args.watch and args.file == "-":
+        raise UsageError("standard input cannot be watched: name a file")
+    if not args.watch:
+        return _once(source, args, session)
+    while True:
+        before = _state_of(args.file)
+        try:
+            _once(source, args, session)
+        except (Failed, Refused) as exc:
+            session.note(clean(f"{exc}; waiting until {args.file} changes"))
+        session.deliver()
+        while _state_of(args.file) == before:
+            time.sleep(LOOK_S)
+
+
+def _state_of(path: str) -> tuple[int, int, int] | None:
+    """Return what tells one state of a file from the next; None while it is not there."""
     try:
-        ids = submit_nodes(session, nodes, args, progress)
-    except Refused as exc:
-        raise placed(exc, [f"of {item.place}" for item in found.items.values()]) from None
-    if args.json:
-        for node, node_id in zip(nodes, ids, strict=True):
-            session.say_json({"ref": node["ref"], "id": node_id})
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _once(source: str | None, args: argparse.Namespace, session: Session) -> int:
+    """Import the file as it is now."""
+    progress = Progress()
+    found = _read(source, args, session, progress)
+    _tell_faults(found, args, session)
+    comparison = _compare(found, args, session)
+    if args.prune_missing and found.draft.owns is None and args.under is None:
+        raise Failed(
+            "nothing tells the nodes of this source from others, so that none was cancelled",
+            remedy="import it --under a node of its own, and prune there",
+        )
+    if args.dry_run:
+        if session.connected:
+            submit_new(comparison.of(NEW), args, session, progress, dry_run=True)
     else:
-        session.say(_told(found, nodes, ids))
+        perform(comparison, args, session, progress)
+    if comparison.steps:
+        tell(comparison, found, args, session)
+    else:
+        closed = sum(found.left_out().values())
+        session.note(f"nothing to do in it{f'; {closed} finished or left out (--all takes these)' if closed else ''}")
+    if comparison.missing and not args.prune_missing:
+        missing = counted(len(comparison.missing), "unfinished node is", "unfinished nodes are")
+        session.note(f"{missing} not in the file any more (--prune-missing cancels)")
+    refused = comparison.of(REFUSED)
+    if refused:
+        raise Failed(f"{args.file}: {counted(len(refused), 'step was', 'steps were')} refused")
     return DONE
+
+
+def _read(source: str | None, args: argparse.Namespace, session: Session, progress: Progress) -> Resolved:
+    pieces = pieces_of(args.file, progress)
+    importer: Importer
+    if source is None:
+        head: list[bytes] = []
+        for piece in pieces:
+            head.append(piece)
+            if sum(map(len, head)) >= registry.HEAD_BYTES:
+                break
+        guessed = registry.guessed(args.file, b"".join(head)[: registry.HEAD_BYTES])
+        if guessed is None:
+            raise Failed(
+                f"{args.file}: it is not clear what it is",
+                remedy=f"name the source before the file: {', '.join(registry.names())}",
+            )
+        session.note(clean(f"{args.file} is taken for {guessed.name}: {guessed.about}"))
+        importer, pieces = guessed, _joined(head, pieces)
+    else:
+        importer = registry.named(source)
+    options = Options(
+        now=time.time(),
+        closed=args.all,
+        keep_holders=args.keep_holders,
+        guess=args.guess,
+        tag=args.tag,
+        reverse=args.reverse,
+        tick=progress.tick,
+    )
+    found = resolve(importer.read(pieces, options), progress.tick)
+    progress.clear()
+    return found
+
+
+def _joined(head: list[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield from head
+    yield from rest
+
+
+def _compare(found: Resolved, args: argparse.Namespace, session: Session) -> Comparison:
+    """Compare with the graph; a dry run where no daemon listens compares with an empty one."""
+    if args.dry_run or not found.items:
+        # Neither is a reason to start a daemon.
+        try:
+            session.connect_running()
+        except Unreachable:
+            if args.dry_run:
+                session.note("no daemon listens: nothing to compare it with")
+            return compare(found, [])
+    under = None if args.under is None else session.node_id(args.under)
+    listing = session.ask("list", all=True, under=under)
+    return compare(found, listing["nodes"], under=under, prune=args.prune_missing)
 
 
 def _tell_faults(found: Resolved, args: argparse.Namespace, session: Session) -> None:
@@ -71,11 +174,13 @@ def _tell_faults(found: Resolved, args: argparse.Namespace, session: Session) ->
     for fault in draft.faults:
         without = f"; going on without {fault.without}" if args.skip_bad else ""
         session.note(clean(f"{args.file}: {fault}{without}"))
-    shown = len(draft.held) if args.verbose else HELD_SHOWN
-    for held in draft.held[:shown]:
-        session.note(clean(f"{args.file}: {held}"))
-    if len(draft.held) > shown:
-        session.note(f"and {len(draft.held) - shown} more are held (--verbose: each by its place)")
+    faulty = {fault.at for fault in draft.faults}
+    held = [each for each in draft.held if each.at not in faulty]  # a fault says already what holds its row
+    shown = len(held) if args.verbose else HELD_SHOWN
+    for each in held[:shown]:
+        session.note(clean(f"{args.file}: {each}"))
+    if len(held) > shown:
+        session.note(f"and {len(held) - shown} more are held (--verbose: each by its place)")
     for note in draft.notes if args.verbose else ():
         session.note(clean(f"note: {args.file}: {note}"))
     if draft.notes and not args.verbose:
@@ -88,44 +193,26 @@ def _tell_faults(found: Resolved, args: argparse.Namespace, session: Session) ->
         )
 
 
-def _say_nodes(nodes: Sequence[dict[str, Any]], args: argparse.Namespace, session: Session) -> None:
-    for node in nodes if args.json else ():
-        session.say_json(node)
-    if not args.json:
-        session.say(f"{counted(len(nodes), 'node')} would be created")
-
-
-def _told(found: Resolved, nodes: Sequence[dict[str, Any]], ids: Sequence[str]) -> str:
-    groups = sum(node.get("kind", "task") != "task" for node in nodes)
-    edges = sum(len(node.get("deps", ())) for node in nodes)
-    held = sum("status" in node for node in nodes)
-    text = f"{counted(len(ids), 'node')}, {clean(ids[0])} to {clean(ids[-1])}: "
-    text += f"{counted(groups, 'group')}, {counted(edges, 'dependency', 'dependencies')}"
-    if held:
-        text += f", {held} held"
-    left_out = found.left_out()
-    if left_out:
-        text += "; left out: " + ", ".join(f"{count} {clean(reason)}" for reason, count in left_out.items())
-    return text
-
-
 VERBS = {
     "import": Command(
         _import,
         _import_options,
         about=(
-            "Create nodes from an issue tracker's export, all of them or none: epics become goals, molecules "
-            "molecules, blocks an order, parent-child the parent, estimated minutes the cost, priorities 0 to 4 become "
-            "20, 10, 0, -10 and -20. What is closed or deleted counts as met. What the tracker would not offer comes "
-            "as blocked, with the reason at the end of its summary: status blocked, deferred or of the project's own, "
-            "put off, pinned, a template, ephemeral, an open gate, an unknown type, and what waits on anything that is "
-            "not known to be finished. What somebody has in hand there (in_progress, hooked) is offered here, or held "
-            "with --keep-holders. Every fault is reported by its line before anything is created."
+            "Create nodes from what is planned elsewhere: an export of the beads tracker, issues of GitHub, a check "
+            "list in Markdown, task-master's tasks.json, a graph in DOT, a table in CSV. Every fault is reported by "
+            "its line before anything is done.\n\n"
+            "A second import of the file updates what is unfinished here, adds what is new, and finishes what is "
+            "finished there; a node is found by the id that its summary opens with. Nothing is cancelled without "
+            "--prune-missing, and nothing is written to the tracker.\n\n"
+            "What is finished there counts as met. What the tracker would not offer comes as blocked, with the reason "
+            "at the end of its summary and in `claimdag why`; so does what waits on anything that is not known to be "
+            "finished. What somebody has in hand there (beads: in_progress, hooked; task-master: in-progress) is "
+            "offered here, or held with --keep-holders."
         ),
         examples=[
             "claimdag import beads .beads/issues.jsonl",
-            "claimdag import beads export.jsonl --all --skip-bad",
-            "bd export | claimdag import beads - --dry-run",
+            "claimdag import specs/001/tasks.md --dry-run",
+            "gh issue list --json number,title,state,labels,parent,blockedBy | claimdag import github -",
         ],
     ),
 }

@@ -111,7 +111,8 @@ def submit_nodes(
         progress.clear()
     if "error" in answer:
         raise Refused(answer["error"])
-    session.changed(request, answer["ok"])
+    if not dry_run:
+        session.changed(request, answer["ok"])
     ids: list[str] = answer["ok"]["ids"]
     return ids
 

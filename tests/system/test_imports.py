@@ -1,0 +1,199 @@
+"""Imports with the real command and a real daemon: the second time, what is gone, a file that changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Claimdag = Callable[..., "subprocess.CompletedProcess[str]"]
+TASKS = """\
+# Tasks: Albums
+## Phase 1: Setup
+- [ ] T001 Set up
+- [ ] T002 [P] Lint
+- [ ] write it down
+## Phase 2: Work
+- [ ] T003 Albums
+"""
+SOURCES: dict[str, tuple[str, str]] = {
+    "beads": ("x.jsonl", '{"id": "p-1", "title": "a", "issue_type": "task"}\n{"id": "p-2", "title": "b", '
+              '"dependencies": [{"depends_on_id": "p-1", "type": "blocks"}]}\n'),
+    "tasks": ("plan.md", TASKS),
+    "taskmaster": ("tasks.json", '{"master": {"tasks": [{"id": 1, "title": "a"}, '
+                   '{"id": 2, "title": "b", "dependencies": [1]}]}}'),
+    "github": ("x.json", '[{"number": 1, "title": "a", "state": "OPEN"}, {"number": 2, "title": "b", "state": "OPEN", '
+               '"blockedBy": [{"number": 1, "state": "OPEN"}]}]'),
+    "dot": ("x.gv", "digraph { a -> b }"),
+    "csv": ("x.csv", "ref,summary,after\na,first,\nb,second,a\n"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture
+def argv(short_dir: Path) -> list[str]:
+    return [sys.executable, "-P", "-m", "claimdag_client.cli", "--dir", str(short_dir)]
+
+
+@pytest.fixture
+def claimdag(argv: list[str], environ: dict[str, str]) -> Iterator[Claimdag]:
+    """Run the command as the process that it is for a shell, on a fresh directory."""
+
+    def run(*words: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*argv, *words], input=text, capture_output=True, text=True, timeout=30, check=False, env=environ
+        )
+
+    yield run
+    run("--no-start", "stop")
+
+
+def listed(claimdag: Claimdag) -> dict[str, dict[str, Any]]:
+    """All nodes, by their summaries."""
+    lines = claimdag("list", "--all", "--json").stdout.splitlines()
+    return {node["summary"]: node for node in map(json.loads, lines)}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_each_source_is_guessed_and_a_second_import_changes_nothing(
+    source: str, claimdag: Claimdag, tmp_path: Path
+) -> None:
+    """What the source is taken for is said; --dry-run tells the same as the import does."""
+    name, text = SOURCES[source]
+    path = tmp_path / name
+    path.write_text(text)
+    tried = claimdag("import", str(path), "--dry-run")
+    assert f"is taken for {source}" in tried.stderr
+    assert listed(claimdag) == {}
+    first = claimdag("import", str(path))
+    assert first.returncode == tried.returncode == 0, first.stderr
+    before = listed(claimdag)
+    assert len(before) == first.stdout.count("new  ") == tried.stdout.count("new  ") >= 2
+    seq = json.loads(claimdag("log", "--json").stdout.splitlines()[-1])["seq"]
+    second = claimdag("import", source, str(path))
+    assert second.stdout == f"{len(before)} as they were\n"
+    assert listed(claimdag) == before
+    assert json.loads(claimdag("log", "--json").stdout.splitlines()[-1])["seq"] == seq
+
+
+def test_a_changed_file_updates_adds_and_finishes(claimdag: Claimdag, tmp_path: Path) -> None:
+    """A dry run before it says the same and does nothing; what somebody holds stays as it is."""
+    path = tmp_path / "tasks.md"
+    path.write_text(TASKS)
+    assert claimdag("import", str(path)).returncode == 0
+    held = listed(claimdag)["T001 Set up"]["id"]
+    assert claimdag("claim", held, "--actor", "ann").returncode == 0
+    path.write_text(
+        TASKS.replace("[ ] T001 Set up", "[x] T001 Set up").replace("[ ] write", "[x] write")
+        .replace("T003 Albums", "T003 All albums\n- [ ] T004 [P] Photos")
+    )  # fmt: skip
+    before = listed(claimdag)
+    log = claimdag("log", "--json").stdout
+    tried = claimdag("import", str(path), "--dry-run")
+    assert claimdag("log", "--json").stdout == log
+    done = claimdag("import", str(path))
+    rows = [line.split()[0] for line in done.stdout.splitlines()[:-1]]
+    assert rows == [line.split()[0] for line in tried.stdout.splitlines()[:-1]]
+    assert sorted(rows) == ["done", "keep", "new", "update"]
+    after = listed(claimdag)
+    assert after["write it down"]["status"] == "done"
+    assert after["T001 Set up"]["status"] == "claimed"
+    assert after["T003 All albums"]["id"] == before["T003 Albums"]["id"]
+    assert after["T004 Photos"]["parent"] == before["Phase 2: Work"]["id"]
+
+
+def test_nothing_is_cancelled_unless_it_is_asked_for(claimdag: Claimdag, tmp_path: Path) -> None:
+    """And then only nodes of this file; what waited on them goes on."""
+    path = tmp_path / "tasks.md"
+    path.write_text("- [ ] T001 a\n- [ ] T002 b after T001\n")
+    claimdag("add", "by hand") if claimdag("add", "--help").returncode == 0 else claimdag(
+        "upsert", "--summary", "by hand"
+    )
+    assert claimdag("import", str(path)).returncode == 0
+    path.write_text("- [ ] T002 b\n")
+    ran = claimdag("import", str(path))
+    assert "--prune-missing" in ran.stderr
+    assert listed(claimdag)["T001 a"]["status"] == "ready"
+    assert claimdag("import", str(path), "--prune-missing").returncode == 0
+    after = listed(claimdag)
+    assert [after[name]["status"] for name in ("T001 a", "by hand")] == ["cancelled", "ready"]
+    assert after["T002 b"]["status"] == "ready"
+
+
+def test_a_file_without_ids_is_pruned_under_a_node_alone(claimdag: Claimdag, tmp_path: Path) -> None:
+    """Elsewhere nothing tells its nodes from others."""
+    path = tmp_path / "x.csv"
+    path.write_text("summary\none\ntwo\n")
+    goal = claimdag("upsert", "--summary", "g", "--kind", "goal").stdout.strip()
+    assert claimdag("import", str(path), "--under", goal).returncode == 0
+    path.write_text("summary\ntwo\n")
+    refused = claimdag("import", str(path), "--prune-missing")
+    assert refused.returncode == 1
+    assert "--under" in refused.stderr
+    ran = claimdag("import", str(path), "--prune-missing", "--under", goal)
+    assert ran.returncode == 0, ran.stderr
+    nodes = listed(claimdag)
+    assert nodes["one"]["status"] == "cancelled"
+    assert nodes["two"]["parent"] == goal
+
+
+def test_edges_that_turn_around_are_taken(claimdag: Claimdag) -> None:
+    """One after the other they would close a cycle on the way."""
+    assert claimdag("import", "csv", "-", text="ref,after\na,\nb,a\nc,b\n").returncode == 0
+    ran = claimdag("import", "csv", "-", text="ref,after\nc,\nb,c\na,b\n")
+    assert ran.returncode == 0, ran.stdout
+    nodes = listed(claimdag)
+    assert nodes["a"]["deps"][0]["on"] == nodes["b"]["id"]
+    assert nodes["c"]["deps"] == []
+
+
+def test_a_watched_file_is_imported_again_when_it_changes(
+    claimdag: Claimdag, argv: list[str], environ: dict[str, str], tmp_path: Path
+) -> None:
+    """A fault on the way is told, and does not end it."""
+    path = tmp_path / "tasks.md"
+    path.write_text("- [ ] T001 a\n")
+    with subprocess.Popen(
+        [*argv, "import", "tasks", str(path), "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environ,
+    ) as watching:  # fmt: skip
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        try:
+            assert watching.stdout.readline().startswith("new ")
+            watching.stdout.readline()
+            path.write_text("- [ ] T001 a\n- [ ] T001 b\n")
+            assert "T001 is on line 1 already" in watching.stderr.readline()
+            path.write_text("- [ ] T001 a\n- [ ] T002 c\n")
+            assert "T002 c" in watching.stdout.readline()
+        finally:
+            watching.terminate()
+    assert {"T001 a", "T002 c"} == set(listed(claimdag))
+
+
+@pytest.mark.parametrize("words", [["x"], ["jira", "x"], ["a", "b", "c"], ["beads"], ["tasks", "-", "--watch"]])
+def test_a_wrong_command_line_says_what_is_accepted(words: list[str], claimdag: Claimdag, tmp_path: Path) -> None:
+    """A source that there is not, a file that is not there, too many words."""
+    ran = claimdag("import", *words)
+    assert ran.returncode in (1, 2)
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_file_that_nothing_reads_is_refused_by_name(claimdag: Claimdag, tmp_path: Path) -> None:
+    """With the sources that there are."""
+    path = tmp_path / "x.txt"
+    path.write_text("hello\n")
+    ran = claimdag("import", str(path))
+    assert ran.returncode == 1
+    assert "taskmaster" in ran.stderr
