@@ -5,66 +5,46 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import anyio
 
-from claimdag_client._protocol import requests as asks
-from claimdag_client._protocol.claim_base import HAND_BACK_S, LOOK_S, Holding
+from claimdag_client._protocol import requests
+from claimdag_client._protocol.claim_base import HAND_BACK_S, LOOK_S, BaseClaim, Step
 from claimdag_client._protocol.failure_text import error_text
-from claimdag_client._protocol.protocol import Held
+from claimdag_client._protocol.held_claim import HeldClaim
+from claimdag_client._protocol.requests import Request
+from claimdag_client._protocol.surface import AsyncClaimSurface
 from claimdag_client.errors import ClaimdagError, ClaimLost, NothingPending, NothingRunnable
 from claimdagd import wire
 
-if TYPE_CHECKING:
-    from claimdag_client._async.client import Client
+T = TypeVar("T")
 
 
-class Claim(Holding):
-    """A node in this client's hands, renewed in the background until it ends.
+class Caller(Protocol):
+    """What a claim needs of its client."""
+
+    async def call(self, request: Request[T]) -> tuple[T, HeldClaim | None]:
+        """Make a request; return its result, and the claim that it brought."""
+
+
+class Claim(AsyncClaimSurface):
+    """A node claimed by this client, renewed in the background until the claim ends.
 
     `async with claim`: the body's normal end completes the node as done, an exception as failed (with its text as the
-    node's error), a cancellation hands it back. When the claim is lost the body is cancelled at once and the `async
-    with` raises ClaimLost. `complete`, `fail` and `release` end it by hand.
+    node's error), a cancellation releases it. When the claim is lost the body is cancelled at once and the `async with`
+    raises ClaimLost. `complete`, `fail` and `release` end it by hand.
     """
 
-    def __init__(self, client: Client, claimed: wire.Claimed, held: Held) -> None:
+    def __init__(self, caller: Caller, claimed: wire.Claimed, held: HeldClaim) -> None:
         super().__init__(claimed, held)
-        self._client = client
+        self._caller = caller
         self._scope: anyio.CancelScope | None = None
 
     @property
     def expires_in(self) -> float:
-        """Seconds that are left of the lease, as far as this client knows; renewals move it."""
+        """Seconds left of the lease, as far as this client knows; renewals move it."""
         return self._held.expires_at - anyio.current_time()
-
-    async def running(self) -> None:
-        """Say that the work has begun."""
-        await self._speak(asks.running(self.id, actor=self.actor, gen=self.gen))
-
-    async def renew(self, lease: float | None = None) -> None:
-        """Move the deadline now; `lease` seconds from here on. There is no need to: the client renews by itself."""
-        if lease is not None:
-            self._held.lease = lease
-        await self._speak(
-            asks.renew(
-                self.id,
-                actor=self.actor,
-                gen=self.gen,
-                lease=self._held.lease,
-                bound=True if self._held.bound else None,
-            )
-        )
-
-    async def complete(
-        self, status: str = "done", *, summary: str | None = None, error: str | None = None
-    ) -> wire.Completed:
-        """End the node. The answer names the nodes that this made ready."""
-        done: wire.Completed = await self._speak(
-            asks.complete(self.id, status=status, summary=summary, error=error, actor=self.actor, gen=self.gen)
-        )
-        self._ended = done
-        return done
 
     async def complete_and_next(
         self,
@@ -77,46 +57,32 @@ class Claim(Holding):
         strict: bool | None = None,
         lease: float | None = None,
     ) -> Claim | None:
-        """End the node and take the best that can run then, in one round trip: the claim of that, or None.
+        step = self._complete_and_next_step(
+            status, summary=summary, error=error, role=role, slack=slack, strict=strict, lease=lease
+        )
+        done, held = await self._call(step)
+        return Claim(self._caller, done.next, held) if done.next is not None and held is not None else None
 
-        Where there is none, `completed.code` says why: nothing_runnable or nothing_pending. The next claim is asked for
-        with this one's lease and binding unless `lease` says otherwise. `role`, `slack` and `strict` as for claim_next.
-        """
-        choice = {"role": role, "slack": slack, "strict": strict, "lease": lease}
-        ask = self._and_next(choice, status=status, summary=summary, error=error)
-        done: wire.Completed
-        done, held = await self._tell(ask)
-        self._ended = done
-        return Claim(self._client, done.next, held) if done.next is not None and held is not None else None
-
-    async def fail(self, error: str, *, summary: str | None = None) -> wire.Completed:
-        """End the node as failed, which cancels what waits for it to be done."""
-        return await self.complete("failed", summary=summary, error=error_text(error))
-
-    async def release(self) -> None:
-        """Hand the node back: it is ready again, for anybody."""
-        await self._speak(asks.release(self.id, actor=self.actor, gen=self.gen))
-        self._ended = True
+    complete_and_next.__doc__ = BaseClaim._complete_and_next_step.__doc__
 
     def on_lost(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the claim is lost, instead of being entered as a context manager."""
+        """Have `callback` called when the claim is lost, if the claim is not used as a context manager."""
         self._held.on_lost = callback
         if self._held.lost is not None:
             callback()
 
-    async def _speak(self, ask: asks.Ask[Any]) -> Any:
-        return (await self._tell(ask))[0]
+    async def _take(self, step: Step[T]) -> T:
+        return (await self._call(step))[0]
 
-    async def _tell(self, ask: asks.Ask[Any]) -> tuple[Any, Held | None]:
+    async def _call(self, step: Step[T]) -> tuple[T, HeldClaim | None]:
         self._held.check()
         try:
-            return await self._client._call(ask)
+            reply, held = await self._caller.call(step.request)
         except ClaimdagError as exc:
-            if self._held.lost is not None:
-                raise ClaimLost(self.id, self.gen, self._held.lost) from exc
+            if (lost := self._lost_error()) is not None:
+                raise lost from exc
             raise
-
-    # ------------------------------------------------------------------------------------------------------ with
+        return step.finish(reply), held
 
     async def __aenter__(self) -> Self:
         if self._scope is not None:
@@ -134,14 +100,14 @@ class Claim(Holding):
         self._held.on_lost = None
         swallowed = bool(self._scope.__exit__(kind, exc, trace))
         if exc is None or swallowed:
-            self._check_at_the_end(None)
+            self._check_at_end(None)
             if not self.ended:
                 await self.complete()
             return swallowed
         if not isinstance(exc, Exception):
             await self.hand_back()
             return False
-        self._check_at_the_end(exc)
+        self._check_at_end(exc)
         if not self.ended:
             try:
                 await self.fail(error_text(exc))
@@ -152,30 +118,30 @@ class Claim(Holding):
         return False
 
     async def hand_back(self) -> None:
-        """Release it if it is still to be released: for a body that was told to stop. Short, and raises nothing."""
+        """Release the node if it is still held, for a body that is interrupted. Takes little time, raises nothing."""
         if not self.ended and self.lost is None:
             with anyio.move_on_after(HAND_BACK_S, shield=True):
                 try:
                     await self.release()
                 except ClaimdagError:
-                    pass  # Lost meanwhile, or no daemon: the grace sees to it.
+                    pass  # The claim is lost, or the daemon gone: its grace ends the claim.
 
 
-class Opening:
-    """A claim about to be made: await it for the Claim, or `async with` it."""
+class PendingClaim:
+    """A claim about to be made: await it for the Claim, or enter it with `async with`."""
 
-    def __init__(self, client: Client, ask: asks.Ask[wire.Claimed]) -> None:
-        self._client = client
-        self._ask = ask
+    def __init__(self, caller: Caller, request: Request[wire.Claimed]) -> None:
+        self._caller = caller
+        self._request = request
         self._claim: Claim | None = None
 
     def __await__(self) -> Generator[Any, Any, Claim]:
         return self._make().__await__()
 
     async def _make(self) -> Claim:
-        claimed, held = await self._client._call(self._ask)
+        claimed, held = await self._caller.call(self._request)
         assert held is not None
-        return Claim(self._client, claimed, held)
+        return Claim(self._caller, claimed, held)
 
     async def __aenter__(self) -> Claim:
         self._claim = await self
@@ -188,24 +154,21 @@ class Opening:
         return await self._claim.__aexit__(kind, exc, trace)
 
 
-class Work:
-    """From `Client.work`: an async iterator of claims, one at a time. A claim not ended by the next turn goes back."""
+class ClaimIterator:
+    """Node after node, from `Client.work`. A claim that has not ended when the next one is wanted is released.
 
-    def __init__(
-        self,
-        client: Client,
-        actor: str,
-        *,
-        role: str | None,
-        slack: float | None,
-        strict: bool | None,
-        lease: float | None,
-        until_empty: bool,
-    ) -> None:
-        self._client = client
+    Args:
+        caller: The client's connection.
+        actor: Who claims.
+        choice: The fields of claim_next that choose among ready nodes.
+        until_empty: End once all work is finished.
+    """
+
+    def __init__(self, caller: Caller, actor: str, choice: dict[str, Any], *, until_empty: bool) -> None:
+        self._caller = caller
         self._actor = actor
         self._until_empty = until_empty
-        self._fields: dict[str, Any] = {"role": role, "slack": slack, "strict": strict, "lease": lease}
+        self._choice = choice
         self._claim: Claim | None = None
 
     def __aiter__(self) -> Self:
@@ -215,11 +178,12 @@ class Work:
         last, self._claim = self._claim, None
         if last is not None and not last.ended and last.lost is None:
             await last.release()
-        # At its end the work is seen to have ended at once by whoever finished it, by others within LOOK_S.
+        # The worker that finished the last node sees the end at once, the others within LOOK_S.
         wait = 0.0 if self._until_empty else math.inf
         while True:
             try:
-                self._claim = await self._client.claim_next(self._actor, wait=wait or None, **self._fields)
+                request = requests.claim_next(self._actor, wait=wait or None, **self._choice)
+                self._claim = await PendingClaim(self._caller, request)
                 return self._claim
             except NothingPending:
                 if self._until_empty:

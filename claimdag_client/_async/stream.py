@@ -1,4 +1,4 @@
-"""The async iterator of events, on a connection of its own so that a slow reader holds nothing else up."""
+"""The async iterator of events, on a connection of its own, so that a slow reader delays nothing else."""
 
 from __future__ import annotations
 
@@ -11,26 +11,36 @@ import msgspec
 from claimdag_client._async.connect import OpenConnection, open_connection
 from claimdag_client._protocol.backoff import delays
 from claimdag_client._protocol.messages import encode
-from claimdag_client.errors import GraphChanged, Lagged, Unreachable, refusal
+from claimdag_client._protocol.subscription import RESUMABLE, Subscription
+from claimdag_client.errors import Unreachable, refusal
 from claimdag_client.events import Event, decode_event, decode_message
 from claimdagd import wire
 
 
 class Events:
-    """From `Client.events`: `async for event in events`. `seq` is the last one seen, or null before the first.
+    """From `Client.events`: `async for event in events`. `seq` is that of the last event, or None before the first.
 
-    One task at a time. It closes with the client, or sooner by `aclose` or as an `async with`.
+    One task at a time may read it. It closes with the client, or earlier by `aclose` or as an `async with`.
     """
 
     def __init__(self, path: str, name: str, from_: int | None, *, patience_s: float | None) -> None:
-        self.seq: int | None = None if from_ is None else from_ - 1
-        self.graph: str | None = None
+        self._subscription = Subscription(from_)
         self._path = path
         self._name = name
         self._patience_s = patience_s
-        self._dialled: OpenConnection | None = None
+        self._opened: OpenConnection | None = None
         self._waiting: list[bytes] = []
         self._closed = False
+
+    @property
+    def seq(self) -> int | None:
+        """The seq of the last event, or None before the first."""
+        return None if self._subscription.next is None else self._subscription.next - 1
+
+    @property
+    def graph(self) -> str | None:
+        """The tag of the graph, once subscribed."""
+        return self._subscription.graph
 
     def __aiter__(self) -> Self:
         return self
@@ -46,8 +56,8 @@ class Events:
         await self.aclose()
 
     async def start(self) -> None:
-        """Subscribe now rather than at the first event asked for. Unreachable when patience is over."""
-        if self._dialled is None and not self._closed:
+        """Subscribe now rather than when the first event is read. Raises Unreachable when patience ends."""
+        if self._opened is None and not self._closed:
             await self._subscribe()
 
     async def __anext__(self) -> Event:
@@ -56,36 +66,33 @@ class Events:
                 event = await self._next_waiting()
                 if event is not None:
                     return event
-            elif self._dialled is None:
+            elif self._opened is None:
                 await self._subscribe()
             else:
-                await self._read(self._dialled)
+                await self._read(self._opened)
         raise StopAsyncIteration
 
     async def _next_waiting(self) -> Event | None:
         message = decode_message(self._waiting.pop(0))
         if message.error is not None:
             error = refusal(message.error)
-            if isinstance(error, Lagged):
-                # Cut off for reading too slowly: what was missed is asked for again from the ledger.
-                self._waiting.clear()
-                await self._hang_up()
-                return None
-            raise error
+            if error.code not in RESUMABLE:
+                raise error
+            # Cut off, for example for reading too slowly: the ledger has what was missed.
+            self._waiting.clear()
+            await self._hang_up()
+            return None
         if not message.event:
             return None
         try:
             event = decode_event(message.event)
         except msgspec.ValidationError:
-            return None  # An event to a holder, which this connection is not: it has no seq.
-        if self.seq is not None and event.seq <= self.seq:
-            return None
-        self.seq = event.seq
-        return event
+            return None  # An event to a holder of claims has no seq.
+        return event if self._subscription.accept(event.seq) else None
 
-    async def _read(self, dialled: OpenConnection) -> None:
+    async def _read(self, opened: OpenConnection) -> None:
         try:
-            self._waiting += dialled.lines.feed(await dialled.stream.receive(262144))
+            self._waiting += opened.lines.feed(await opened.stream.receive(262144))
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, ValueError):
             await self._hang_up()
 
@@ -100,35 +107,28 @@ class Events:
                     raise
             await anyio.sleep(pause)
 
-    async def _watch(self, dialled: OpenConnection) -> None:
-        request: dict[str, object] = {"op": "watch", "rid": 1}
-        if self.seq is not None:
-            request["from"] = self.seq + 1
+    async def _watch(self, opened: OpenConnection) -> None:
+        graph = opened.hello.graph
         try:
-            await dialled.stream.send(encode(request))
-            got = dialled.rest
+            await opened.stream.send(encode({**self._subscription.request(graph), "rid": 1}))
+            got = opened.rest
             while not got:
-                got = dialled.lines.feed(await dialled.stream.receive(262144))
+                got = opened.lines.feed(await opened.stream.receive(262144))
             message = decode_message(got.pop(0))
             if message.error is not None:
                 error = refusal(message.error)
                 if error.code == "shutting_down":
                     raise Unreachable(f"the daemon at {self._path} is leaving")
                 raise error
-            if self.graph not in (None, dialled.hello.graph):
-                raise GraphChanged(self.graph or "", dialled.hello.graph)
-            watching = msgspec.json.decode(message.ok, type=wire.WatchOk)
+            self._subscription.begin(graph, msgspec.json.decode(message.ok, type=wire.WatchOk).seq)
         except (anyio.EndOfStream, anyio.BrokenResourceError, OSError) as exc:
-            await anyio.aclose_forcefully(dialled.stream)
+            await anyio.aclose_forcefully(opened.stream)
             raise Unreachable(f"the daemon at {self._path} hung up") from exc
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await anyio.aclose_forcefully(dialled.stream)
+                await anyio.aclose_forcefully(opened.stream)
             raise
-        self.graph = dialled.hello.graph
-        if self.seq is None:
-            self.seq = watching.seq
-        self._dialled, self._waiting = dialled, got
+        self._opened, self._waiting = opened, got
 
     async def aclose(self) -> None:
         """Stop; a later iteration ends at once."""
@@ -136,6 +136,6 @@ class Events:
         await self._hang_up()
 
     async def _hang_up(self) -> None:
-        dialled, self._dialled = self._dialled, None
-        if dialled is not None:
-            await anyio.aclose_forcefully(dialled.stream)
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await anyio.aclose_forcefully(opened.stream)

@@ -1,4 +1,4 @@
-"""The vocabulary: every question that a client may ask, with the type of its answer. No I/O; both clients stand on it.
+"""Every request that a client may make, with the type of its reply. No I/O; both clients are built on it.
 
 Arguments left out are not sent, so the daemon's defaults and refusals are the only ones.
 """
@@ -24,13 +24,13 @@ class _Unset:
         return "UNSET"
 
 
-#: An argument that is not given, where None means null.
+#: An argument that is not given; None means null.
 UNSET: Any = _Unset()
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Generic[T]):
-    """A request and how its `ok` becomes the result. `fields` are those of the wire, without rid and once."""
+class Request(Generic[T]):
+    """A request, and how its `ok` becomes the result. `fields` are those of the wire, without rid and once."""
 
     op: str
     fields: dict[str, Any]
@@ -42,8 +42,8 @@ def _same(reply: Any) -> Any:
     return reply
 
 
-def _ask(op: str, reply: Any, finish: Callable[[Any], Any] = _same, /, **fields: Any) -> Ask[Any]:
-    return Ask(op, {k: v for k, v in fields.items() if v is not None and v is not UNSET}, reply, finish)
+def _request(op: str, reply: Any, finish: Callable[[Any], Any] = _same, /, **fields: Any) -> Request[Any]:
+    return Request(op, {k: v for k, v in fields.items() if v is not None and v is not UNSET}, reply, finish)
 
 
 def _dep(dep: DepLike) -> Any:
@@ -60,13 +60,13 @@ def _node_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def seconds(value: float | None) -> float | None:
-    """A duration as the wire takes it: infinity becomes the longest that it knows."""
+    """Return a duration as the wire takes it: infinity becomes the longest lease."""
     return None if value is None else min(value, LEASE_MAX_S)
 
 
-def ping() -> Ask[float]:
-    """The daemon's clock, in Unix seconds."""
-    return _ask("ping", dict[str, float], lambda ok: ok["now"])
+def ping() -> Request[float]:
+    """Return the daemon's clock, in Unix seconds."""
+    return _request("ping", dict[str, float], lambda ok: ok["now"])
 
 
 def upsert(
@@ -83,13 +83,13 @@ def upsert(
     deps: Iterable[DepLike] = UNSET,
     max_attempts: int | None = UNSET,
     actor: str | None = None,
-) -> Ask[wire.NodeView]:
-    """Create a node, or change the fields given of node `id`; the node as it is then.
+) -> Request[wire.NodeView]:
+    """Create a node, or change the given fields of node `id`; return the node after that.
 
     A dep may be a plain id, which waits for that node to be done.
     """
-    ask = _ask("upsert", wire.NodeView, id=id, actor=actor)
-    ask.fields.update(
+    request = _request("upsert", wire.NodeView, id=id, actor=actor)
+    request.fields.update(
         _node_fields(
             {
                 "kind": kind,
@@ -105,7 +105,7 @@ def upsert(
             }
         )
     )
-    return ask
+    return request
 
 
 def submit(
@@ -115,13 +115,13 @@ def submit(
     actor: str | None = None,
     capacities: Mapping[str, int] | None = None,
     dry_run: bool | None = None,
-) -> Ask[tuple[str, ...]]:
-    """Create many nodes or none: each a mapping of upsert's fields and `ref`, which parent and deps may name.
+) -> Request[tuple[str, ...]]:
+    """Create many nodes or none. Each is a mapping of upsert's fields and a `ref` that parent and deps may name.
 
     Returns the new ids, of the refs in `returns` in their order, else of all. Refused with every fault at once.
     `capacities` are set in the same step. With `dry_run` everything is checked and nothing is changed.
     """
-    ask = _ask(
+    request = _request(
         "submit",
         wire.Ids,
         lambda ok: ok.ids,
@@ -131,18 +131,18 @@ def submit(
         dry_run=dry_run,
     )
     if returns is not None:
-        ask.fields["return"] = [*returns]
-    return ask
+        request.fields["return"] = [*returns]
+    return request
 
 
-def get(id: str) -> Ask[wire.NodeView]:
-    """One node."""
-    return _ask("get", wire.NodeView, id=id)
+def get(id: str) -> Request[wire.NodeView]:
+    """Return one node."""
+    return _request("get", wire.NodeView, id=id)
 
 
-def why(id: str) -> Ask[wire.WhyOk]:
-    """Why a node is as it is: typed reasons, and a text."""
-    return _ask("why", wire.WhyOk, id=id)
+def why(id: str) -> Request[wire.WhyOk]:
+    """Return why a node has its status: typed reasons, and a text."""
+    return _request("why", wire.WhyOk, id=id)
 
 
 def list_nodes(
@@ -153,24 +153,28 @@ def list_nodes(
     status: str | None = None,
     under: str | None = None,
     assignee: str | None = None,
-) -> Ask[tuple[wire.NodeView, ...]]:
-    """Nodes, newest first; live work unless asked for more."""
+) -> Request[tuple[wire.NodeView, ...]]:
+    """Return nodes, newest first; unfinished ones unless the arguments ask for more."""
     flags = {k: True for k, v in {"terminal": terminal, "archived": archived, "all": all}.items() if v}
-    return _ask("list", wire.Nodes, lambda ok: ok.nodes, status=status, under=under, assignee=assignee, **flags)
+    return _request("list", wire.Nodes, lambda ok: ok.nodes, status=status, under=under, assignee=assignee, **flags)
 
 
 def ready(
     *, role: str | None = None, slack: float | None = None, strict: bool | None = None
-) -> Ask[tuple[wire.NodeView, ...]]:
-    """What could be claimed, in the order claim_next would take it; each says whether it is `runnable` now."""
-    return _ask("ready", wire.Nodes, lambda ok: ok.nodes, role=role, slack=slack, strict=strict)
+) -> Request[tuple[wire.NodeView, ...]]:
+    """Return the ready nodes in the order claim_next takes them; each says whether it is `runnable` now."""
+    return _request("ready", wire.Nodes, lambda ok: ok.nodes, role=role, slack=slack, strict=strict)
 
 
 def claim(
     id: str, *, actor: str, gen: int | None = None, lease: float | None = None, bound: bool = True
-) -> Ask[wire.Claimed]:
-    """Claim node `id`; `lease` in seconds."""
-    return _ask("claim", wire.Claimed, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound)
+) -> Request[wire.Claimed]:
+    """Claim node `id`. The client renews the claim in the background until it ends.
+
+    `lease` is in seconds. A `bound` claim goes back within the daemon's grace if this process dies. The async client
+    returns what can be awaited for the Claim, or entered with `async with`.
+    """
+    return _request("claim", wire.Claimed, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound)
 
 
 def claim_next(
@@ -182,9 +186,12 @@ def claim_next(
     lease: float | None = None,
     bound: bool = True,
     wait: float | None = None,
-) -> Ask[wire.Claimed]:
-    """Claim the best node that can run; `wait` seconds for there to be one (infinity: for good)."""
-    return _ask(
+) -> Request[wire.Claimed]:
+    """Claim the best node that can run, like `claim`; `wait` seconds for there to be one (math.inf: indefinitely).
+
+    Raises NothingRunnable or NothingPending.
+    """
+    return _request(
         "claim_next",
         wire.Claimed,
         actor=actor,
@@ -199,36 +206,36 @@ def claim_next(
 
 def renew(
     id: str, *, actor: str | None = None, gen: int | None = None, lease: float | None = None, bound: bool | None = None
-) -> Ask[wire.Held]:
-    """Move the deadline of a claim, and with `bound` make it this connection's."""
-    return _ask("renew", wire.Held, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound)
+) -> Request[wire.Held]:
+    """Renew the lease of a claim; `bound` binds the claim to this connection."""
+    return _request("renew", wire.Held, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound)
 
 
 def running(
     id: str, *, actor: str | None = None, gen: int | None = None, lease: float | None = None, bound: bool | None = None
-) -> Ask[wire.Held]:
-    """Say that the work has begun; a renewal too."""
-    return _ask("running", wire.Held, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound)
+) -> Request[wire.Held]:
+    """Mark a claimed node as running; this renews its lease too."""
+    return _request("running", wire.Held, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound)
 
 
-def release(id: str, *, actor: str | None = None, gen: int | None = None) -> Ask[wire.Moved]:
-    """Hand a claimed node back."""
-    return _ask("release", wire.Moved, id=id, actor=actor, gen=gen)
+def release(id: str, *, actor: str | None = None, gen: int | None = None) -> Request[wire.Moved]:
+    """Release a claimed node: it is ready again."""
+    return _request("release", wire.Moved, id=id, actor=actor, gen=gen)
 
 
-def reopen(id: str, *, actor: str | None = None, gen: int | None = None) -> Ask[wire.Moved]:
-    """Bring a finished node back, with what its end had cancelled."""
-    return _ask("reopen", wire.Moved, id=id, actor=actor, gen=gen)
+def reopen(id: str, *, actor: str | None = None, gen: int | None = None) -> Request[wire.Moved]:
+    """Reopen a finished node, with the nodes that its end had cancelled."""
+    return _request("reopen", wire.Moved, id=id, actor=actor, gen=gen)
 
 
-def archive(id: str, *, actor: str | None = None, gen: int | None = None) -> Ask[wire.Moved]:
+def archive(id: str, *, actor: str | None = None, gen: int | None = None) -> Request[wire.Moved]:
     """Hide a finished node from the default list."""
-    return _ask("archive", wire.Moved, id=id, actor=actor, gen=gen)
+    return _request("archive", wire.Moved, id=id, actor=actor, gen=gen)
 
 
-def unarchive(id: str, *, actor: str | None = None, gen: int | None = None) -> Ask[wire.Moved]:
-    """Show it there again."""
-    return _ask("unarchive", wire.Moved, id=id, actor=actor, gen=gen)
+def unarchive(id: str, *, actor: str | None = None, gen: int | None = None) -> Request[wire.Moved]:
+    """Show an archived node in the default list again."""
+    return _request("unarchive", wire.Moved, id=id, actor=actor, gen=gen)
 
 
 def complete(
@@ -239,9 +246,11 @@ def complete(
     error: str | None = None,
     actor: str | None = None,
     gen: int | None = None,
-) -> Ask[wire.Completed]:
-    """End a node: done, failed or cancelled, with what that made ready."""
-    return _ask("complete", wire.Completed, id=id, status=status, summary=summary, error=error, actor=actor, gen=gen)
+) -> Request[wire.Completed]:
+    """End a node as done, failed or cancelled; return it, with the ids that this made ready."""
+    return _request(
+        "complete", wire.Completed, id=id, status=status, summary=summary, error=error, actor=actor, gen=gen
+    )
 
 
 def complete_and_next(
@@ -257,70 +266,70 @@ def complete_and_next(
     strict: bool | None = None,
     lease: float | None = None,
     bound: bool = True,
-) -> Ask[wire.Completed]:
-    """End a node and claim the best that can run then, in one request."""
+) -> Request[wire.Completed]:
+    """End a node and claim the best one that can run then, in one request."""
     following = {"role": role, "slack": slack, "strict": strict, "lease": seconds(lease), "bound": bound}
     given = {k: v for k, v in following.items() if v is not None}
-    return _ask(
+    return _request(
         "complete", wire.Completed, id=id, status=status, summary=summary, error=error, actor=actor, gen=gen, next=given
     )
 
 
-def cancel(id: str, *, error: str | None = None, actor: str | None = None) -> Ask[tuple[str, ...]]:
-    """End a whole subtree as cancelled, held nodes too; the ids, `id` first."""
-    return _ask("cancel", wire.Ids, lambda ok: ok.ids, id=id, error=error, actor=actor)
+def cancel(id: str, *, error: str | None = None, actor: str | None = None) -> Request[tuple[str, ...]]:
+    """Cancel a whole subtree, held nodes too; return the ids, `id` first."""
+    return _request("cancel", wire.Ids, lambda ok: ok.ids, id=id, error=error, actor=actor)
 
 
-def reclaim(*, lease: float | None = None, actor: str | None = None) -> Ask[tuple[str, ...]]:
-    """Take back claims quiet for `lease` seconds or more, else those past their own; the ids."""
-    return _ask("reclaim", wire.Ids, lambda ok: ok.ids, lease=seconds(lease), actor=actor)
+def reclaim(*, lease: float | None = None, actor: str | None = None) -> Request[tuple[str, ...]]:
+    """Reclaim nodes whose holder was quiet for `lease` seconds, else for its own lease; return the ids."""
+    return _request("reclaim", wire.Ids, lambda ok: ok.ids, lease=seconds(lease), actor=actor)
 
 
-def link(before: str, after: str, *, when: str | None = None, actor: str | None = None) -> Ask[wire.NodeView]:
-    """Let `after` wait on `before`; the node `after`."""
-    return _ask("link", wire.NodeView, before=before, after=after, when=when, actor=actor)
+def link(before: str, after: str, *, when: str | None = None, actor: str | None = None) -> Request[wire.NodeView]:
+    """Let `after` wait on `before`; return the node `after`."""
+    return _request("link", wire.NodeView, before=before, after=after, when=when, actor=actor)
 
 
-def unlink(before: str, after: str, *, when: str | None = None, actor: str | None = None) -> Ask[wire.NodeView]:
-    """Let `after` no longer wait on `before`; the node `after`."""
-    return _ask("unlink", wire.NodeView, before=before, after=after, when=when, actor=actor)
+def unlink(before: str, after: str, *, when: str | None = None, actor: str | None = None) -> Request[wire.NodeView]:
+    """Remove the edge from `before` to `after`; return the node `after`."""
+    return _request("unlink", wire.NodeView, before=before, after=after, when=when, actor=actor)
 
 
-def resources() -> Ask[tuple[wire.ResourceView, ...]]:
-    """Every resource: capacity, what is used, by whom, and who waits."""
-    return _ask("resources", wire.ResourcesOk, lambda ok: ok.resources)
+def resources() -> Request[tuple[wire.ResourceView, ...]]:
+    """Return every resource: its capacity, the units used, their holders, and the nodes that wait."""
+    return _request("resources", wire.ResourcesOk, lambda ok: ok.resources)
 
 
-def capacity(resource: str, units: int, *, actor: str | None = None) -> Ask[wire.ResourceView]:
-    """Set how many units of a resource there are."""
-    return _ask("capacity", wire.ResourceView, resource=resource, units=units, actor=actor)
+def capacity(resource: str, units: int, *, actor: str | None = None) -> Request[wire.ResourceView]:
+    """Set the capacity of a resource."""
+    return _request("capacity", wire.ResourceView, resource=resource, units=units, actor=actor)
 
 
-def wait(*ids: str, timeout: float | None = None) -> Ask[tuple[wire.NodeView, ...]]:
-    """The nodes, once all of them are finished; Timeout after `timeout` seconds."""
-    return _ask("wait", wire.Nodes, lambda ok: ok.nodes, ids=ids, timeout=seconds(timeout))
+def wait(*ids: str, timeout: float | None = None) -> Request[tuple[wire.NodeView, ...]]:
+    """Wait until all of these nodes are finished, and return them. Raises Timeout after `timeout` seconds."""
+    return _request("wait", wire.Nodes, lambda ok: ok.nodes, ids=ids, timeout=seconds(timeout))
 
 
 def log(
     *, from_: int | None = None, limit: int | None = None, id: str | None = None
-) -> Ask[tuple[dict[str, Any], ...]]:
-    """Entries of the ledger, as journaled."""
-    ask = _ask("log", wire.LogOk, lambda ok: ok.entries, limit=limit, id=id)
+) -> Request[tuple[dict[str, Any], ...]]:
+    """Return entries of the ledger, as journaled."""
+    request = _request("log", wire.LogOk, lambda ok: ok.entries, limit=limit, id=id)
     if from_ is not None:
-        ask.fields["from"] = from_
-    return ask
+        request.fields["from"] = from_
+    return request
 
 
-def stats() -> Ask[dict[str, Any]]:
-    """Counts, uptime, the longest pauses."""
-    return _ask("stats", dict[str, Any])
+def stats() -> Request[dict[str, Any]]:
+    """Return counts, the uptime and the longest pauses."""
+    return _request("stats", dict[str, Any])
 
 
-def checkpoint() -> Ask[wire.CheckpointOk]:
+def checkpoint() -> Request[wire.CheckpointOk]:
     """Write a snapshot now."""
-    return _ask("checkpoint", wire.CheckpointOk)
+    return _request("checkpoint", wire.CheckpointOk)
 
 
-def shutdown() -> Ask[dict[str, Any]]:
-    """Tell the daemon to leave."""
-    return _ask("shutdown", dict[str, Any])
+def shutdown() -> Request[dict[str, Any]]:
+    """Tell the daemon to shut down."""
+    return _request("shutdown", dict[str, Any])

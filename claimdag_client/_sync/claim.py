@@ -5,31 +5,40 @@ from __future__ import annotations
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
-from claimdag_client._protocol import requests as asks
-from claimdag_client._protocol.claim_base import HAND_BACK_S, Holding
+from claimdag_client._protocol.claim_base import HAND_BACK_S, BaseClaim, Step
 from claimdag_client._protocol.failure_text import error_text
-from claimdag_client._protocol.protocol import Held
-from claimdag_client._protocol.requests import Ask
+from claimdag_client._protocol.held_claim import HeldClaim
+from claimdag_client._protocol.requests import Request
+from claimdag_client._protocol.surface import BlockingClaimSurface
 from claimdag_client.errors import ClaimdagError, ClaimLost
 from claimdagd import wire
 
-if TYPE_CHECKING:
-    from claimdag_client._sync.client import Client
+T = TypeVar("T")
 
 
-class Claim(Holding):
-    """A node in this client's hands, renewed in the client's thread until it ends.
+class Caller(Protocol):
+    """What a claim needs of its client."""
 
-    `with claim`: the body's normal end completes the node as done, an exception as failed (with its text as the
-    node's error); KeyboardInterrupt, SystemExit and the like hand it back. When the claim was lost, ClaimLost is
-    raised by whatever is said about it next, by `check`, and at the end of the body. `wait_lost` waits for that.
+    def call(self, request: Request[T]) -> tuple[T, HeldClaim | None]:
+        """Make a request; return its result, and the claim that it brought."""
+
+    def start(self, request: Request[T]) -> tuple[Any, threading.Event]:
+        """Start a call; return it, with the event that says that it is settled."""
+
+
+class Claim(BlockingClaimSurface):
+    """A node claimed by this client, renewed in the client's thread until the claim ends.
+
+    `with claim`: the body's normal end completes the node as done, an exception as failed (with its text as the node's
+    error); KeyboardInterrupt, SystemExit and the like release it. When the claim is lost, ClaimLost is raised by the
+    next request about it, by `check`, and at the end of the body. `wait_lost` waits for that.
     """
 
-    def __init__(self, client: Client, claimed: wire.Claimed, held: Held) -> None:
+    def __init__(self, caller: Caller, claimed: wire.Claimed, held: HeldClaim) -> None:
         super().__init__(claimed, held)
-        self._client = client
+        self._caller = caller
         self._gone = threading.Event()
         held.on_lost = self._gone.set
         if held.lost is not None:
@@ -37,33 +46,12 @@ class Claim(Holding):
 
     @property
     def expires_in(self) -> float:
-        """Seconds that are left of the lease, as far as this client knows; renewals move it."""
+        """Seconds left of the lease, as far as this client knows; renewals move it."""
         return self._held.expires_at - time.monotonic()
 
     def wait_lost(self, timeout: float | None = None) -> bool:
-        """Wait until the claim is lost, at most `timeout` seconds: whether it is."""
+        """Wait until the claim is lost, at most `timeout` seconds; return whether it is."""
         return self._gone.wait(timeout)
-
-    def running(self) -> None:
-        """Say that the work has begun."""
-        self._speak(asks.running(self.id, actor=self.actor, gen=self.gen))
-
-    def renew(self, lease: float | None = None) -> None:
-        """Move the deadline now; `lease` seconds from here on. There is no need to: the client renews by itself."""
-        held = self._held
-        if lease is not None:
-            held.lease = lease
-        self._speak(
-            asks.renew(self.id, actor=self.actor, gen=self.gen, lease=held.lease, bound=True if held.bound else None)
-        )
-
-    def complete(self, status: str = "done", *, summary: str | None = None, error: str | None = None) -> wire.Completed:
-        """End the node. The answer names the nodes that this made ready."""
-        done: wire.Completed = self._speak(
-            asks.complete(self.id, status=status, summary=summary, error=error, actor=self.actor, gen=self.gen)
-        )
-        self._ended = done
-        return done
 
     def complete_and_next(
         self,
@@ -76,38 +64,26 @@ class Claim(Holding):
         strict: bool | None = None,
         lease: float | None = None,
     ) -> Claim | None:
-        """End the node and take the best that can run then, in one round trip: the claim of that, or None.
+        step = self._complete_and_next_step(
+            status, summary=summary, error=error, role=role, slack=slack, strict=strict, lease=lease
+        )
+        done, held = self._call(step)
+        return Claim(self._caller, done.next, held) if done.next is not None and held is not None else None
 
-        Where there is none, `completed.code` says why: nothing_runnable or nothing_pending. The next claim is asked for
-        with this one's lease and binding unless `lease` says otherwise. `role`, `slack` and `strict` as for claim_next.
-        """
-        choice = {"role": role, "slack": slack, "strict": strict, "lease": lease}
-        ask = self._and_next(choice, status=status, summary=summary, error=error)
-        done: wire.Completed
-        done, held = self._tell(ask)
-        self._ended = done
-        return Claim(self._client, done.next, held) if done.next is not None and held is not None else None
+    complete_and_next.__doc__ = BaseClaim._complete_and_next_step.__doc__
 
-    def fail(self, error: str, *, summary: str | None = None) -> wire.Completed:
-        """End the node as failed, which cancels what waits for it to be done."""
-        return self.complete("failed", summary=summary, error=error_text(error))
+    def _take(self, step: Step[T]) -> T:
+        return self._call(step)[0]
 
-    def release(self) -> None:
-        """Hand the node back: it is ready again, for anybody."""
-        self._speak(asks.release(self.id, actor=self.actor, gen=self.gen))
-        self._ended = True
-
-    def _speak(self, ask: Ask[Any]) -> Any:
-        return self._tell(ask)[0]
-
-    def _tell(self, ask: Ask[Any]) -> tuple[Any, Held | None]:
+    def _call(self, step: Step[T]) -> tuple[T, HeldClaim | None]:
         self.check()
         try:
-            return self._client._ask(ask)
+            reply, held = self._caller.call(step.request)
         except ClaimdagError as exc:
-            if self.lost is not None:
-                raise ClaimLost(self.id, self.gen, self.lost) from exc
+            if (lost := self._lost_error()) is not None:
+                raise lost from exc
             raise
+        return step.finish(reply), held
 
     def __enter__(self) -> Self:
         self.check()
@@ -119,7 +95,7 @@ class Claim(Holding):
         if exc is not None and not isinstance(exc, Exception):
             self.hand_back()
             return
-        self._check_at_the_end(exc)
+        self._check_at_end(exc)
         if self.ended:
             return
         if exc is None:
@@ -133,7 +109,7 @@ class Claim(Holding):
             exc.add_note(f"and {self.id} could not be ended as failed: {trouble}")
 
     def hand_back(self) -> None:
-        """Release it if it is still to be released: for a body that is left in haste. Short, and raises nothing."""
+        """Release the node if it is still held, for a body that is interrupted. Takes little time, raises nothing."""
         if not self.ended and self.lost is None:
-            _, settled = self._client._put(asks.release(self.id, actor=self.actor, gen=self.gen))
+            _, settled = self._caller.start(self._release_step().request)
             self._ended = settled.wait(HAND_BACK_S)

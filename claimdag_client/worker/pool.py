@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import anyio
 
-from claimdag_client._async.claims import Claim, Work
+from claimdag_client._async.claims import Claim, ClaimIterator
 from claimdag_client._async.client import Client, connect
 from claimdag_client._protocol.backoff import delays
 from claimdag_client._protocol.claim_base import HAND_BACK_S
@@ -147,7 +147,7 @@ class Crew:
 
     # ------------------------------------------------------------------------------------------------ one worker
 
-    async def work(self, work: Work) -> None:
+    async def work(self, work: ClaimIterator) -> None:
         """Node after node, until there are none, or the crew drains."""
         while not self.draining:
             claim: Claim | None = None
@@ -167,7 +167,7 @@ class Crew:
             except CannotStart as exc:
                 self.drain(exc)
 
-    async def _next(self, work: Work) -> Claim | None:
+    async def _next(self, work: ClaimIterator) -> Claim | None:
         busy_until: float | None = None
         while True:
             try:

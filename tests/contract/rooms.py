@@ -180,8 +180,6 @@ KNOWN: dict[tuple[str, str], str] = {
 #: Circles of modules of today, each by its members, to be opened one after the other.
 KNOWN_CIRCLES: tuple[set[str], ...] = (
     {"claimdagd.service.queries", "claimdagd.service.service"},
-    {"claimdag_client._async.claims", "claimdag_client._async.client"},
-    {"claimdag_client._sync.claim", "claimdag_client._sync.client"},
     {"claimdag_client.cli.parsing", "claimdag_client.cli.session"},
 )  # fmt: skip
 

@@ -13,48 +13,47 @@ import claimdag_client
 from claimdag_client import errors
 from claimdag_client._async import client as aio
 from claimdag_client._protocol import failure_text as ending
-from claimdag_client._protocol import messages
-from claimdag_client._protocol import requests as asks
+from claimdag_client._protocol import messages, requests
 from claimdag_client._sync import client as sync
 from claimdagd import wire
 
 ASKED = [
-    asks.ping(),
-    asks.upsert(
+    requests.ping(),
+    requests.upsert(
         "7q2f-1", kind="task", status="blocked", role="general", parent=None, summary="s", cost=2, priority=1,
         needs={"gpu": 1}, deps=["7q2f-2", {"on": "7q2f-3", "when": "after_any"}, wire.Dep("7q2f-4")], max_attempts=None,
         actor="a",
     ),
-    asks.submit([{"ref": "x", "summary": "s", "deps": ["y"]}, {"ref": "y"}], returns=["y"], actor="a"),
-    asks.get("7q2f-1"),
-    asks.why("7q2f-1"),
-    asks.list_nodes(terminal=True, archived=True, all=True, status="ready", under="7q2f-1", assignee="a"),
-    asks.ready(role="general", slack=1, strict=True),
-    asks.claim("7q2f-1", actor="a", gen=1, lease=math.inf),
-    asks.claim_next("a", role="general", slack=1, strict=False, lease=3, bound=False, wait=math.inf),
-    asks.renew("7q2f-1", actor="a", gen=1, lease=5, bound=True),
-    asks.running("7q2f-1", actor="a", gen=1, lease=5, bound=True),
-    asks.release("7q2f-1", actor="a", gen=1),
-    asks.reopen("7q2f-1", actor="a", gen=1),
-    asks.archive("7q2f-1", actor="a", gen=1),
-    asks.unarchive("7q2f-1", actor="a", gen=1),
-    asks.complete("7q2f-1", status="failed", summary="s", error="e", actor="a", gen=1),
-    asks.cancel("7q2f-1", error="e", actor="a"),
-    asks.reclaim(lease=5, actor="a"),
-    asks.link("7q2f-1", "7q2f-2", when="after_any", actor="a"),
-    asks.unlink("7q2f-1", "7q2f-2", when="after_any", actor="a"),
-    asks.resources(),
-    asks.capacity("gpu", 2, actor="a"),
-    asks.wait("7q2f-1", "7q2f-2", timeout=5),
-    asks.log(from_=1, limit=2, id="7q2f-1"),
-    asks.stats(),
-    asks.checkpoint(),
-    asks.shutdown(),
+    requests.submit([{"ref": "x", "summary": "s", "deps": ["y"]}, {"ref": "y"}], returns=["y"], actor="a"),
+    requests.get("7q2f-1"),
+    requests.why("7q2f-1"),
+    requests.list_nodes(terminal=True, archived=True, all=True, status="ready", under="7q2f-1", assignee="a"),
+    requests.ready(role="general", slack=1, strict=True),
+    requests.claim("7q2f-1", actor="a", gen=1, lease=math.inf),
+    requests.claim_next("a", role="general", slack=1, strict=False, lease=3, bound=False, wait=math.inf),
+    requests.renew("7q2f-1", actor="a", gen=1, lease=5, bound=True),
+    requests.running("7q2f-1", actor="a", gen=1, lease=5, bound=True),
+    requests.release("7q2f-1", actor="a", gen=1),
+    requests.reopen("7q2f-1", actor="a", gen=1),
+    requests.archive("7q2f-1", actor="a", gen=1),
+    requests.unarchive("7q2f-1", actor="a", gen=1),
+    requests.complete("7q2f-1", status="failed", summary="s", error="e", actor="a", gen=1),
+    requests.cancel("7q2f-1", error="e", actor="a"),
+    requests.reclaim(lease=5, actor="a"),
+    requests.link("7q2f-1", "7q2f-2", when="after_any", actor="a"),
+    requests.unlink("7q2f-1", "7q2f-2", when="after_any", actor="a"),
+    requests.resources(),
+    requests.capacity("gpu", 2, actor="a"),
+    requests.wait("7q2f-1", "7q2f-2", timeout=5),
+    requests.log(from_=1, limit=2, id="7q2f-1"),
+    requests.stats(),
+    requests.checkpoint(),
+    requests.shutdown(),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("ask", ASKED, ids=lambda ask: ask.op)
-def test_ask_with_every_argument_is_a_request_of_the_protocol(ask: asks.Ask[Any]) -> None:
+def test_ask_with_every_argument_is_a_request_of_the_protocol(ask: requests.Request[Any]) -> None:
     """The daemon's own decoder takes the line."""
     line = messages.encode({"op": ask.op, **ask.fields, "rid": 1})
     request = msgspec.json.decode(line, type=wire.AnyRequest)
@@ -68,8 +67,8 @@ def test_vocabulary_covers_the_protocol() -> None:
 
 def test_arguments_left_out_are_not_sent_and_null_is() -> None:
     """Absent is different from null."""
-    assert asks.upsert("7q2f-1").fields == {"id": "7q2f-1"}
-    assert asks.upsert("7q2f-1", parent=None).fields == {"id": "7q2f-1", "parent": None}
+    assert requests.upsert("7q2f-1").fields == {"id": "7q2f-1"}
+    assert requests.upsert("7q2f-1", parent=None).fields == {"id": "7q2f-1", "parent": None}
 
 
 def test_errors_have_a_class_for_every_code() -> None:

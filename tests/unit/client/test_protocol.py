@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from claimdag_client._protocol import requests as asks
-from claimdag_client._protocol.protocol import Call, Conversation
-from claimdag_client.errors import ClaimLost, Malformed, Storage, Unreachable
+from claimdag_client._protocol import requests
+from claimdag_client._protocol.call import Call
+from claimdag_client._protocol.protocol import ClientProtocol
+from claimdag_client.errors import ClaimLost, Malformed, Storage, Unreachable, Unresponsive
 
 NODE = {
     "id": "t3st-1", "kind": "task", "role": "unset", "status": "claimed", "summary": "", "parent": None, "deps": [],
@@ -23,32 +24,32 @@ class Table:
     """A conversation, and the daemon's side of it played by hand."""
 
     def __init__(self) -> None:
-        self.talk = Conversation("tok")
+        self.protocol = ClientProtocol("tok")
         self.now = 100.0
-        self.talk.opened("t3st", self.now)
+        self.protocol.connection_made("t3st", self.now)
 
-    def ask(self, ask: asks.Ask[Any]) -> Call[Any]:
-        return self.talk.ask(ask, self.now, lambda: None)
+    def ask(self, ask: requests.Request[Any]) -> Call[Any]:
+        return self.protocol.start(ask, self.now, lambda: None)
 
     def sent(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.talk.take().splitlines()]
+        return [json.loads(line) for line in self.protocol.data_to_send().splitlines()]
 
     def answer(self, request: dict[str, Any], **ok: Any) -> None:
-        self.talk.received(json.dumps({"rid": request["rid"], "ok": ok}).encode(), self.now)
+        self.protocol.receive_line(json.dumps({"rid": request["rid"], "ok": ok}).encode(), self.now)
 
     def refuse(self, request: dict[str, Any], code: str) -> None:
         error = {"code": code, "message": f"{request['op']}: no"}
-        self.talk.received(json.dumps({"rid": request["rid"], "error": error}).encode(), self.now)
+        self.protocol.receive_line(json.dumps({"rid": request["rid"], "error": error}).encode(), self.now)
 
     def tell(self, **event: Any) -> None:
-        self.talk.received(json.dumps({"event": event}).encode(), self.now)
+        self.protocol.receive_line(json.dumps({"event": event}).encode(), self.now)
 
     def reconnect(self) -> None:
-        self.talk.dropped()
-        self.talk.opened("t3st", self.now)
+        self.protocol.connection_lost()
+        self.protocol.connection_made("t3st", self.now)
 
     def claim(self, lease: float = 30.0, gen: int = 2) -> Call[Any]:
-        call = self.ask(asks.claim_next("a", lease=lease))
+        call = self.ask(requests.claim_next("a", lease=lease))
         self.grant(self.sent()[-1], lease, gen)
         return call
 
@@ -64,22 +65,22 @@ def test_claim_is_renewed_after_a_third_of_its_lease_and_then_of_what_was_given(
     """Never before, and never twice at once."""
     table = Table()
     table.claim(lease=30)
-    assert table.talk.due() == 110
+    assert table.protocol.next_timer() == 110
     table.now = 109.9
-    table.talk.tick(table.now)
+    table.protocol.handle_timer(table.now)
     assert table.sent() == []
     table.now = 110
-    table.talk.tick(table.now)
+    table.protocol.handle_timer(table.now)
     [renewal] = table.sent()
     assert renewal == {
         "op": "renew", "id": "t3st-1", "gen": 2, "actor": "a", "lease": 30, "bound": True, "rid": renewal["rid"],
     }  # fmt: skip
-    table.talk.tick(table.now + 20)
+    table.protocol.handle_timer(table.now + 20)
     assert table.sent() == []
-    assert table.talk.due() is None
+    assert table.protocol.next_timer() is None
     table.now = 111
     table.answer(renewal, id="t3st-1", gen=2, expires_in=60)
-    assert table.talk.due() == 131
+    assert table.protocol.next_timer() == 131
 
 
 def test_expiring_renews_at_once() -> None:
@@ -95,11 +96,11 @@ def test_renewal_that_the_daemon_could_not_do_is_tried_again() -> None:
     table = Table()
     held = table.claim().held
     table.now = 110
-    table.talk.tick(table.now)
+    table.protocol.handle_timer(table.now)
     table.refuse(table.sent()[0], "storage")
     assert held is not None
     assert held.lost is None
-    assert table.talk.due() == 111
+    assert table.protocol.next_timer() == 111
 
 
 def test_renewal_refused_is_a_claim_lost() -> None:
@@ -110,13 +111,13 @@ def test_renewal_refused_is_a_claim_lost() -> None:
     told: list[str | None] = []
     held.on_lost = lambda: told.append(held.lost)
     table.now = 110
-    table.talk.tick(table.now)
+    table.protocol.handle_timer(table.now)
     table.refuse(table.sent()[0], "gen_mismatch")
     table.tell(op="lost", id="t3st-1", gen=2, why="reclaim")
     assert told == ["gen_mismatch"]
     with pytest.raises(ClaimLost):
         held.check()
-    assert table.talk.due() is None
+    assert table.protocol.next_timer() is None
 
 
 def test_loss_of_an_older_generation_leaves_the_claim() -> None:
@@ -132,8 +133,8 @@ def test_reconnect_rebinds_first_and_then_asks_again_in_order() -> None:
     """With the same tokens and what is left of a wait."""
     table = Table()
     table.claim()
-    table.ask(asks.upsert(summary="x"))
-    table.ask(asks.claim_next("b", wait=50))
+    table.ask(requests.upsert(summary="x"))
+    table.ask(requests.claim_next("b", wait=50))
     first = table.sent()
     table.now = 120
     table.reconnect()
@@ -147,7 +148,7 @@ def test_complete_on_its_way_over_a_reconnect_is_asked_again_and_not_renewed() -
     """A renewal of a node that is done by now would call the claim lost."""
     table = Table()
     held = table.claim().held
-    call = table.ask(asks.complete("t3st-1", gen=2, actor="a"))
+    call = table.ask(requests.complete("t3st-1", gen=2, actor="a"))
     table.sent()
     table.reconnect()
     [again] = table.sent()
@@ -156,13 +157,13 @@ def test_complete_on_its_way_over_a_reconnect_is_asked_again_and_not_renewed() -
     assert call.result().node.status == "done"
     assert held is not None
     assert held.lost is None
-    assert not table.talk.held
+    assert not table.protocol.held
 
 
 def test_answer_to_a_repeated_claim_is_believed_after_a_renewal() -> None:
     """It may be the first asking's answer, with the claim long gone."""
     table = Table()
-    call = table.ask(asks.claim_next("a"))
+    call = table.ask(requests.claim_next("a"))
     table.reconnect()
     [again] = table.sent()
     table.grant(again)
@@ -174,22 +175,22 @@ def test_answer_to_a_repeated_claim_is_believed_after_a_renewal() -> None:
     assert anew["once"] != again["once"]
     table.grant(anew, gen=7)
     assert call.result().gen == 7
-    assert [*table.talk.held] == [("t3st-1", 7)]
+    assert [*table.protocol.held] == [("t3st-1", 7)]
 
 
 def test_next_of_a_complete_is_held_and_its_own_claim_no_more() -> None:
     """Under the lease and the binding that were asked for; renewed like any other."""
     table = Table()
     table.claim()
-    call = table.ask(asks.complete_and_next("t3st-1", actor="a", gen=2, lease=12.0))
+    call = table.ask(requests.complete_and_next("t3st-1", actor="a", gen=2, lease=12.0))
     [request] = table.sent()
     assert request["next"] == {"lease": 12.0, "bound": True}
     table.answer(request, node={**NODE, "status": "done"}, ready=[], next=next_claim(gen=5))
     assert call.held is not None
     assert (call.held.gen, call.held.actor, call.held.lease, call.held.bound) == (5, "a", 12.0, True)
-    assert [*table.talk.held] == [("t3st-2", 5)]
+    assert [*table.protocol.held] == [("t3st-2", 5)]
     table.now += 5.0
-    table.talk.tick(table.now)
+    table.protocol.handle_timer(table.now)
     [renewal] = table.sent()
     assert (renewal["op"], renewal["id"], renewal["gen"]) == ("renew", "t3st-2", 5)
 
@@ -198,7 +199,7 @@ def test_next_of_a_repeated_complete_is_believed_after_a_renewal() -> None:
     """It may be the first asking's, with the claim long gone: then the complete is said once more for another next."""
     table = Table()
     table.claim()
-    call = table.ask(asks.complete_and_next("t3st-1", actor="a", gen=2))
+    call = table.ask(requests.complete_and_next("t3st-1", actor="a", gen=2))
     table.reconnect()
     [again] = table.sent()
     table.answer(again, node={**NODE, "status": "done"}, ready=["t3st-9"], next=next_claim(gen=5))
@@ -210,74 +211,74 @@ def test_next_of_a_repeated_complete_is_believed_after_a_renewal() -> None:
     assert anew["once"] != again["once"]
     table.answer(anew, node={**NODE, "status": "done"}, ready=["t3st-9"], next=None, code="nothing_pending")
     assert (call.result().next, call.result().code, call.result().ready) == (None, "nothing_pending", ("t3st-9",))
-    assert not table.talk.held
+    assert not table.protocol.held
 
 
 def test_abandoned_complete_hands_back_the_next_that_it_brings() -> None:
     """The node that was completed stays so; the one that nobody waits for goes to others."""
     table = Table()
     table.claim()
-    call = table.ask(asks.complete_and_next("t3st-1", actor="a", gen=2))
+    call = table.ask(requests.complete_and_next("t3st-1", actor="a", gen=2))
     [request] = table.sent()
-    table.talk.abandon(call, table.now)
+    table.protocol.abandon(call, table.now)
     table.answer(request, node={**NODE, "status": "done"}, ready=[], next=next_claim(gen=5))
     [release] = table.sent()
     assert (release["op"], release["id"], release["gen"]) == ("release", "t3st-2", 5)
-    assert not table.talk.held
+    assert not table.protocol.held
 
 
 def test_abandoned_claim_is_handed_back_when_it_comes() -> None:
     """And one that had come already."""
     table = Table()
-    call = table.ask(asks.claim_next("a", wait=5))
+    call = table.ask(requests.claim_next("a", wait=5))
     [request] = table.sent()
-    table.talk.abandon(call, table.now)
+    table.protocol.abandon(call, table.now)
     table.grant(request)
     [release] = table.sent()
     assert (release["op"], release["id"], release["gen"]) == ("release", "t3st-1", 2)
     settled = table.claim(gen=9)
-    table.talk.abandon(settled, table.now)
+    table.protocol.abandon(settled, table.now)
     assert [request["op"] for request in table.sent()] == ["release"]
-    assert not table.talk.held
+    assert not table.protocol.held
 
 
 def test_abandoned_question_is_not_asked_again() -> None:
     """Nobody waits for the answer."""
     table = Table()
-    call = table.ask(asks.ping())
+    call = table.ask(requests.ping())
     table.sent()
-    table.talk.abandon(call, table.now)
+    table.protocol.abandon(call, table.now)
     table.reconnect()
     assert table.sent() == []
-    table.talk.dropped()
-    call = table.ask(asks.ping())
-    table.talk.abandon(call, table.now)
-    table.talk.opened("t3st", table.now)
+    table.protocol.connection_lost()
+    call = table.ask(requests.ping())
+    table.protocol.abandon(call, table.now)
+    table.protocol.connection_made("t3st", table.now)
     assert table.sent() == []
 
 
 def test_shutting_down_drops_the_connection_and_settles_nothing() -> None:
     """The question is the next daemon's."""
     table = Table()
-    call = table.ask(asks.upsert())
+    call = table.ask(requests.upsert())
     table.refuse(table.sent()[0], "shutting_down")
-    assert table.talk.leaving
+    assert table.protocol.leaving
     assert not call.settled
     table.reconnect()
-    assert not table.talk.leaving
+    assert not table.protocol.leaving
     assert [request["op"] for request in table.sent()] == ["upsert"]
 
 
 def test_refusals_settle_and_the_end_fails_all() -> None:
     """Now and later."""
     table = Table()
-    refused = table.ask(asks.upsert())
+    refused = table.ask(requests.upsert())
     table.refuse(table.sent()[0], "storage")
     with pytest.raises(Storage):
         refused.result()
-    waiting = table.ask(asks.ping())
-    table.talk.failed(Unreachable("gone"))
-    for call in (waiting, table.ask(asks.ping())):
+    waiting = table.ask(requests.ping())
+    table.protocol.close(Unreachable("gone"))
+    for call in (waiting, table.ask(requests.ping())):
         with pytest.raises(Unreachable, match="gone"):
             call.result()
 
@@ -288,17 +289,17 @@ def test_refusals_settle_and_the_end_fails_all() -> None:
 def test_line_that_is_not_of_the_protocol_is_a_value_error(line: bytes) -> None:
     """The connection is dropped for it; nothing is settled."""
     table = Table()
-    call = table.ask(asks.get("t3st-1"))
+    call = table.ask(requests.get("t3st-1"))
     with pytest.raises(ValueError, match="not of the protocol"):
-        table.talk.received(line, table.now)
+        table.protocol.receive_line(line, table.now)
     assert not call.settled
 
 
 def test_line_for_nobody_is_let_pass() -> None:
     """An answer to what was abandoned, an event of a later daemon."""
     table = Table()
-    table.talk.received(b'{"rid":77,"ok":{}}', table.now)
-    table.talk.received(b'{"rid":"x","error":{"code":"bad_request","message":"m"}}', table.now)
+    table.protocol.receive_line(b'{"rid":77,"ok":{}}', table.now)
+    table.protocol.receive_line(b'{"rid":"x","error":{"code":"bad_request","message":"m"}}', table.now)
     table.tell(op="of_a_later_daemon")
 
 
@@ -306,6 +307,61 @@ def test_question_too_long_is_malformed_and_not_asked() -> None:
     """Refused here, before it could cost the connection."""
     table = Table()
     with pytest.raises(Malformed):
-        table.ask(asks.upsert(summary="x" * 5_000_000))
-    assert not table.talk.calls
+        table.ask(requests.upsert(summary="x" * 5_000_000))
+    assert not table.protocol.calls
     assert table.sent() == []
+
+
+def test_a_wait_that_the_daemon_does_not_end_in_time_is_given_up_and_what_it_brings_released() -> None:
+    """A claim that comes after its caller stopped waiting goes back."""
+    table = Table()
+    request = requests.claim_next("a", wait=2)
+    call = table.ask(request)
+    sent = table.sent()[-1]
+    limit = table.protocol.time_limit(request)
+    assert limit is not None
+    assert 2 < limit < 4
+    table.now += limit
+    assert isinstance(table.protocol.overdue(call, table.now), Unresponsive)
+    table.grant(sent)
+    assert [line["op"] for line in table.sent()] == ["release"]
+    assert table.protocol.held == {}
+
+
+def test_a_question_without_a_limit_has_none_of_its_own() -> None:
+    """Infinity is a limit that is never reached in a lifetime."""
+    assert ClientProtocol("tok").time_limit(requests.get("t3st-1")) is None
+    assert ClientProtocol("tok").time_limit(requests.wait("t3st-1")) is None
+
+
+def test_a_connected_daemon_that_stays_silent_is_given_up_after_the_limit() -> None:
+    """What should be answered at once fails; a wait, and what is asked later, go on."""
+    table = Table()
+    table.protocol.silence_limit_s = 60.0
+    waiting = table.ask(requests.wait("t3st-1", timeout=1000))
+    first = table.ask(requests.get("t3st-1"))
+    table.now += 30
+    second = table.ask(requests.get("t3st-1"))
+    assert table.protocol.next_timer() == 160.0
+    table.now += 30
+    table.protocol.handle_timer(table.now)
+    assert (first.settled, second.settled, waiting.settled) == (True, False, False)
+    with pytest.raises(Unresponsive, match="has not answered for 60 s"):
+        first.result()
+    assert table.protocol.next_timer() == 190.0
+
+
+def test_a_silent_daemon_that_answers_late_settles_nothing_twice() -> None:
+    """The claim that a given-up complete brings along is released."""
+    table = Table()
+    table.protocol.silence_limit_s = 60.0
+    table.claim()
+    call = table.ask(requests.complete_and_next("t3st-1", actor="a", gen=2))
+    sent = table.sent()[-1]
+    table.now += 60
+    table.protocol.handle_timer(table.now)
+    with pytest.raises(Unresponsive):
+        call.result()
+    table.answer(sent, node={**NODE, "status": "done"}, ready=[], next=next_claim(5))
+    assert [line["op"] for line in table.sent()][-1] == "release"
+    assert table.protocol.held == {}
