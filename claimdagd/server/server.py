@@ -159,7 +159,7 @@ class Server:
         self._last_beat = now
         if gap > GAP_S:
             log.warning("the daemon did not run for %.1f s: nobody is reclaimed before they could speak", gap)
-            self.service.starved(self._clock.now())
+            self.service.on_clock_gap(self._clock.now())
 
     def settle(self) -> None:
         """Send what this turn has brought to whomever it concerns."""

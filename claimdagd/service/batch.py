@@ -1,7 +1,7 @@
-"""What is done between two writes of the journal: written in one go, told after that, or taken back whole.
+"""What is done between two writes of the journal: written in one go, delivered after that, or rolled back whole.
 
-An answer leaves only when what it tells is in the journal. Where the journal cannot be written, everything of the batch
-is undone and each request is done again by itself, so that only those are refused that cannot be written.
+An answer leaves only when what it tells is in the journal. If the journal cannot be written, every item of the batch is
+undone and each request is handled again by itself, so that only those are refused that cannot be written.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import ClassVar, Final, TypeAlias
 
 import msgspec
 
@@ -20,13 +20,11 @@ from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Vertex
 from claimdagd.service.idempotency import OnceTokens
 from claimdagd.service.replies import op_of, refused
-from claimdagd.service.waiting import Lot, ParkedClaim
+from claimdagd.service.sessions import Session, Storage
+from claimdagd.service.wait_list import WaitingClaim, WaitList
 from claimdagd.store.entry import entry_line
 from claimdagd.store.errors import StorageError
 from claimdagd.wire import Code
-
-if TYPE_CHECKING:
-    from claimdagd.service.sessions import Keeper, Session
 
 #: Requests that need not change a record: asked again they do no harm, and are not journaled for a token's sake.
 UNJOURNALED: Final = frozenset({wire.Renew, wire.Running})
@@ -34,81 +32,96 @@ UNJOURNALED: Final = frozenset({wire.Renew, wire.Running})
 log = logging.getLogger("claimdagd")
 _encode = msgspec.json.Encoder().encode
 
+#: A bound claim that ended: its vertex, its connection, and the event for the holder unless it ended the claim itself.
+Loss: TypeAlias = tuple[Vertex, int, bytes | None]
 
-class Act(msgspec.Struct, gc=False):
-    """One thing done in a batch: what is to be delivered once it is in the journal, and how it is taken back."""
+
+class Answered(msgspec.Struct, gc=False):
+    """A request that changed nothing, with its answer, or with what makes the answer when it is delivered.
+
+    `request` is handled again if the batch is rolled back; None if the answer holds all the same.
+    """
+
+    session: Session
+    request: wire.Request | None
+    answer: bytes | Callable[[], bytes]
+    line: ClassVar[None] = None
+
+
+class Changed(msgspec.Struct, gc=False):
+    """An operation that was done, its journal line, and its answer unless that comes later.
+
+    `request` is handled again if the batch is rolled back; None if an item before it has the request, or if the daemon
+    itself did this. `once` is the token that was answered, `once_before` what it had been answered with.
+    """
 
     session: Session | None
-    #: What is asked again where the batch cannot be written; None where that is told again as it is.
     request: wire.Request | None
     answer: bytes | None
     mutation: Mutation | None = None
     line: bytes | None = None
-    #: The token that this answered, and what answered it before.
     once: str | None = None
     once_before: bytes | None = None
-    #: Belongs to the request of an act before it, and is done again with that.
-    follows: bool = False
-    #: The claim that had waited and was answered by this.
-    parked: ParkedClaim | None = None
-    #: The claim that waits since this.
-    parks: ParkedClaim | None = None
-    #: Makes the answer when it is told, where it is about the journal itself.
-    late: Callable[[], bytes] | None = None
-    #: Whose bound claims this ended: vertex, connection, and the event for it, if it is to be told.
-    lost: list[tuple[Vertex, int, bytes | None]] | None = None
+    lost: list[Loss] | None = None
+
+
+class Served(Changed, gc=False, kw_only=True):
+    """A waiting claim that was answered. It goes back on the wait list if the batch is rolled back."""
+
+    waiting: WaitingClaim
+
+
+class Waits(msgspec.Struct, gc=False):
+    """A claim that was put on the wait list. It leaves the list if the batch is rolled back."""
+
+    waiting: WaitingClaim
+    line: ClassVar[None] = None
+
+
+BatchItem: TypeAlias = Answered | Changed | Served | Waits
 
 
 class Batch:
-    """The acts since the last commit, and in fsync mode those that are written but not flushed."""
+    """The items since the last commit, and in fsync mode those that are written but not flushed."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        store: Keeper,
-        lot: Lot,
-        once: OnceTokens,
-        *,
-        fsync: bool,
-        tell: Callable[[list[Act]], None],
-        ask: Callable[[Session, wire.Request], None],
-        undone: Callable[[list[Mutation]], None],
-    ) -> None:
-        """`tell` delivers acts that are journaled, `ask` does a request, `undone` hears of what was taken back."""
+    def __init__(self, graph: Graph, store: Storage, wait_list: WaitList, once: OnceTokens, *, fsync: bool) -> None:
         self._graph = graph
         self._store = store
-        self._lot = lot
+        self._wait_list = wait_list
         self._once = once
         self._fsync = fsync
-        self._tell = tell
-        self._ask = ask
-        self._undone = undone
-        self.acts: list[Act] = []
+        self.items: list[BatchItem] = []
         self.seq = store.seq
-        #: fsync mode: batches written, each with the last seq that must be on disk before it is told.
-        self.unflushed: deque[tuple[int, list[Act]]] = deque()
+        #: fsync mode: batches written, each with the last seq that must be on disk before it is delivered.
+        self.unflushed: deque[tuple[int, list[BatchItem]]] = deque()
+
+    def connect(
+        self,
+        *,
+        deliver: Callable[[list[BatchItem]], None],
+        handle: Callable[[Session, wire.Request], None],
+        on_rollback: Callable[[list[Mutation]], None],
+    ) -> None:
+        """Set who delivers items that are journaled, who handles a request, and who hears of a rollback."""
+        self._deliver = deliver
+        self._handle = handle
+        self._on_rollback = on_rollback
 
     def line(
         self,
         op: str,
         actor: str | None,
         mutation: Mutation,
-        recs: dict[Vertex, bytes],
+        encoded: dict[Vertex, bytes],
         once: str | None = None,
         reply: bytes | None = None,
-        seq: int | None = None,
     ) -> bytes:
-        """The journal line of a mutation, with the next seq, or with the one that it was given before.
-
-        `recs` holds records that are encoded already.
-        """
-        if seq is None:
-            self.seq += 1
-            seq = self.seq
-        nodes = [recs[v] if v in recs else _encode(v.record) for v in mutation.nodes]
+        """Return the journal line of a mutation, with the next seq. `encoded` holds records encoded already."""
+        self.seq += 1
+        nodes = [encoded[v] if v in encoded else _encode(v.record) for v in mutation.nodes]
         graph = self._graph
         return entry_line(
-            seq,
+            self.seq,
             graph.wall,
             op,
             actor,
@@ -122,115 +135,120 @@ class Batch:
         )
 
     def commit(self) -> None:
-        """Write what was done, then tell."""
-        acts = self.acts
-        if not acts:
+        """Write what was done, then deliver."""
+        items = self.items
+        if not items:
             return
-        self.acts = []
-        if len(acts) == 1:
-            line = acts[0].line
+        self.items = []
+        if len(items) == 1:
+            line = items[0].line
             lines = [] if line is None else [line]
         else:
-            lines = [act.line for act in acts if act.line is not None]
+            lines = [item.line for item in items if item.line is not None]
         if lines:
             try:
                 self._store.append(lines)
             except StorageError as exc:
-                self._take_back(acts)
-                self._one_by_one(acts, exc)
+                self._roll_back(items)
+                self._one_by_one(items, exc)
                 return
-        self._written(acts, bool(lines))
+        self._written(items, bool(lines))
 
-    def _written(self, acts: list[Act], journaled: bool) -> None:
+    def _written(self, items: list[BatchItem], journaled: bool) -> None:
         if self._fsync and (journaled or self.unflushed):
-            self.unflushed.append((self.seq, acts))
+            self.unflushed.append((self.seq, items))
         else:
-            self._tell(acts)
+            self._deliver(items)
 
-    def _take_back(self, acts: list[Act]) -> None:
-        """Undo it all, the latest first. Whoever had waited and was answered by it waits on, at his old place."""
+    # ----------------------------------------------------------------------------------------------------- rollback
+
+    def _roll_back(self, items: list[BatchItem]) -> None:
+        """Undo all items, the latest first. Waiting claims that were served wait on, at their original position."""
         mutations = []
-        parks = set()
-        for act in reversed(acts):
-            if act.mutation is not None:
-                self._graph.undo(act.mutation)
-                mutations.append(act.mutation)
-            if act.once is not None:
-                self._once.restore(act.once, act.once_before)
-            if act.parks is not None:
-                parks.add(act.parks.number)
-                if act.parks.number in self._lot.claims:
-                    self._lot.leave(act.parks)
-                    act.parks.session.lots -= 1
-        for act in acts:
-            parked = act.parked
-            if parked is not None and parked.number not in parks and not parked.session.closed:
-                self._lot.come_back(parked)
-                parked.session.lots += 1
+        listed = set()
+        for item in reversed(items):
+            if isinstance(item, Waits):
+                listed.add(item.waiting.number)
+                self._unlist(item.waiting)
+            elif isinstance(item, Changed):
+                if item.mutation is not None:
+                    self._graph.undo(item.mutation)
+                    mutations.append(item.mutation)
+                if item.once is not None:
+                    self._once.restore(item.once, item.once_before)
+        for item in items:
+            if isinstance(item, Served) and item.waiting.number not in listed and not item.waiting.session.closed:
+                self._wait_list.put_back(item.waiting)
+                item.waiting.session.pending_replies += 1
         self.seq = self._store.seq
-        self._undone(mutations)
+        self._on_rollback(mutations)
 
-    def _one_by_one(self, acts: list[Act], exc: StorageError) -> None:
-        """After a failed write: each request again by itself, so that only what cannot be written is refused."""
-        alone = sum(act.request is not None and act.parked is None and not act.follows for act in acts) == 1
-        for act in acts:
-            session, request = act.session, act.request
-            if session is None or session.closed or act.parked is not None or act.follows:
+    def _unlist(self, waiting: WaitingClaim) -> None:
+        if waiting.number in self._wait_list.claims:
+            self._wait_list.leave(waiting)
+            waiting.session.pending_replies -= 1
+
+    def _one_by_one(self, items: list[BatchItem], exc: StorageError) -> None:
+        """After a failed write: handle each request again by itself, so that only what cannot be written is refused."""
+        alone = sum(isinstance(item, Answered | Changed) and item.request is not None for item in items) == 1
+        for item in items:
+            if not isinstance(item, Answered | Changed) or item.session is None or item.session.closed:
                 continue
-            if request is None:
-                self._written([Act(session, None, act.answer)], False)
+            if item.request is None:
+                if isinstance(item, Answered):
+                    self._written([item], False)
             elif alone:
-                self._refuse(session, request, f"the journal could not be written ({exc})")
+                self._refuse(item.session, item.request, f"the journal could not be written ({exc})")
             else:
-                self._once_more(session, request)
+                self._handle_alone(item.session, item.request)
 
-    def _once_more(self, session: Session, request: wire.Request) -> None:
-        self._ask(session, request)
-        acts, self.acts = self.acts, []
-        lines = [act.line for act in acts if act.line is not None]
+    def _handle_alone(self, session: Session, request: wire.Request) -> None:
+        self._handle(session, request)
+        items, self.items = self.items, []
+        lines = [item.line for item in items if item.line is not None]
         try:
             if lines:
                 self._store.append(lines)
         except StorageError as exc:
-            self._take_back(acts)
+            self._roll_back(items)
             self._refuse(session, request, f"the journal could not be written ({exc})")
         else:
-            self._written(acts, bool(lines))
+            self._written(items, bool(lines))
 
     def _refuse(self, session: Session, request: wire.Request, why: str) -> None:
         what = "nothing was changed"
         if self._store.broken:
             what = "nor could what was written of it be taken back yet: after a crash it may be found done"
         refusal = Refusal(Code.STORAGE, f"{op_of(request)}: {why}; {what}")
-        self._written([Act(session, None, refused(request.rid, refusal))], False)
+        self._written([Answered(session, None, refused(request.rid, refusal))], False)
 
     # --------------------------------------------------------------------------------------------------- fsync mode
 
     def committed(self) -> None:
-        """The store was flushed: what is on disk now is told."""
+        """Deliver what is on disk since the store was flushed."""
         flushed = self._store.flushed
         while self.unflushed and self.unflushed[0][0] <= flushed:
-            self._tell(self.unflushed.popleft()[1])
+            self._deliver(self.unflushed.popleft()[1])
 
     def commit_failed(self, exc: Exception) -> None:
-        """The flush failed: everything not on disk is undone, and refused."""
+        """Undo and refuse everything that is not on disk, since the flush failed."""
         # Another flush, a snapshot's, may have brought some of it to disk.
         self.committed()
-        acts = [act for _, batch in self.unflushed for act in batch]
+        items = [item for _, batch in self.unflushed for item in batch]
         self.unflushed.clear()
         try:
             self._store.undo_to(self._store.flushed)
         except StorageError as error:
             log.error("the journal could not be taken back to what is on disk: %s", error)
-        self._take_back(acts)
-        for act in acts:
-            session, request = act.session, act.request
-            if session is None or session.closed or act.parked is not None or act.follows:
+        self._roll_back(items)
+        for item in items:
+            if not isinstance(item, Answered | Changed) or item.session is None or item.session.closed:
                 continue
-            if isinstance(request, wire.Mutation) and (act.line is not None or type(request) not in UNJOURNALED):
-                self._refuse(session, request, f"the journal could not be flushed ({exc})")
+            request = item.request
+            if isinstance(request, wire.Mutation) and (item.line is not None or type(request) not in UNJOURNALED):
+                self._refuse(item.session, request, f"the journal could not be flushed ({exc})")
             elif request is not None:
-                self._ask(session, request)
+                self._handle(item.session, request)
                 self.commit()
-            else:
-                self._written([Act(session, None, act.answer)], False)
+            elif isinstance(item, Answered):
+                self._written([item], False)

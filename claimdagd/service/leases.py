@@ -39,7 +39,7 @@ class Leases:
         self._graph = graph
         self._sessions = sessions
         self._grace_s = grace_s
-        self._not_before = now
+        self._no_reap_before = now
         self._warnings: list[tuple[float, int, Vertex]] = []
         self._warned: dict[Vertex, float] = {}
         for v in graph.by_assignee.values():
@@ -52,7 +52,7 @@ class Leases:
         """`v` is held by `session`'s connection; whether something may be due earlier by that."""
         # What it was last told stays: should this be taken back, it was told of the lease that stands again.
         session.held.setdefault(v)
-        session.handed.append(v)
+        session.unacknowledged.append(v)
         lease = v.lease
         assert lease is not None
         warn = lease.deadline - lease.lease_s / 5
@@ -63,7 +63,7 @@ class Leases:
         heappush(self._warnings, (warn, v.number, v))
         return True
 
-    def undone(self, mutations: list[Mutation], now: float) -> None:
+    def on_rollback(self, mutations: list[Mutation], now: float) -> None:
         """Claims that are held again, since their end was taken back: their connections may be gone by now."""
         for mutation in mutations:
             for v, *_ in mutation.undo_log:
@@ -83,8 +83,8 @@ class Leases:
             lease = v.lease
             if lease is None or lease.conn != session.conn:
                 continue
-            unheard = undelivered and v in session.handed and now - lease.spoke < UNHEARD_S
-            deadline = min(lease.deadline, now if unheard else now + self._grace_s)
+            undelivered_claim = undelivered and v in session.unacknowledged and now - lease.spoke < UNHEARD_S
+            deadline = min(lease.deadline, now if undelivered_claim else now + self._grace_s)
             self._graph.set_lease(v, msgspec.structs.replace(lease, deadline=deadline, conn=None))
         session.held.clear()
 
@@ -127,19 +127,19 @@ class Leases:
                 if event is not None:
                     holder.deliver(event)
 
-    def starved(self, now: float) -> None:
+    def on_clock_gap(self, now: float) -> None:
         """Nobody could be heard for a while: nobody is reclaimed before a grace in which to speak."""
-        self._not_before = now + max(self._grace_s, UNHEARD_S)
+        self._no_reap_before = now + max(self._grace_s, UNHEARD_S)
 
     def may_reap(self, now: float) -> bool:
         """Whether leases may end now."""
-        return now >= self._not_before
+        return now >= self._no_reap_before
 
     def next_due(self) -> float | None:
         """When the next lease or warning is due (monotonic), or None."""
         deadline = self._graph.leases.next_deadline()
-        if deadline is not None and deadline < self._not_before:
-            deadline = self._not_before
+        if deadline is not None and deadline < self._no_reap_before:
+            deadline = self._no_reap_before
         if self._warnings and (deadline is None or self._warnings[0][0] < deadline):
             return self._warnings[0][0]
         return deadline

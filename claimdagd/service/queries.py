@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
@@ -14,20 +14,14 @@ from claimdagd.core.queries.explain import why
 from claimdagd.core.queries.views import encode_view, listed, resources
 from claimdagd.core.refusal import Refusal
 from claimdagd.limits import ERROR_MAX_BYTES, LINE_MAX_BYTES, ONCE_TOKENS_MAX, PROTOCOL, SUMMARY_MAX_BYTES
+from claimdagd.service.info import ServiceInfo
+from claimdagd.service.replies import nodes_of
 from claimdagd.wire import Code
-
-if TYPE_CHECKING:
-    from claimdagd.service.service import Service
 
 _encode = msgspec.json.Encoder().encode
 
 
-def nodes_of(views: Iterable[bytes]) -> bytes:
-    """A list of views as an `ok` object."""
-    return b'{"nodes":[%b]}' % b",".join(views)
-
-
-def _hello(service: Service, r: wire.Hello) -> bytes:
+def _hello(info: ServiceInfo, r: wire.Hello) -> bytes:
     if r.protocol is not None and r.protocol != PROTOCOL:
         older = "the client" if r.protocol < PROTOCOL else "the daemon"
         raise Refusal(
@@ -38,7 +32,7 @@ def _hello(service: Service, r: wire.Hello) -> bytes:
             protocol=PROTOCOL,
             version=__version__,
         )
-    graph, config = service.graph, service.config
+    graph, config = info.graph, info.config
     ok = wire.HelloOk(
         version=__version__,
         protocol=PROTOCOL,
@@ -57,55 +51,56 @@ def _hello(service: Service, r: wire.Hello) -> bytes:
     return _encode(ok)
 
 
-def _ping(service: Service, _r: wire.Ping) -> bytes:
-    return b'{"now":%.6f}' % service.graph.wall
+def _ping(info: ServiceInfo, _r: wire.Ping) -> bytes:
+    return b'{"now":%.6f}' % info.graph.wall
 
 
-def _get(service: Service, r: wire.Get) -> bytes:
-    return encode_view(service.graph, find(service.graph, "get", r.id))
+def _get(info: ServiceInfo, r: wire.Get) -> bytes:
+    return encode_view(info.graph, find(info.graph, "get", r.id))
 
 
-def _why(service: Service, r: wire.Why) -> bytes:
-    return _encode(why(service.graph, find(service.graph, "why", r.id)))
+def _why(info: ServiceInfo, r: wire.Why) -> bytes:
+    return _encode(why(info.graph, find(info.graph, "why", r.id)))
 
 
-def _list(service: Service, r: wire.List) -> bytes:
-    return nodes_of(encode_view(service.graph, v) for v in listed(service.graph, r))
+def _list(info: ServiceInfo, r: wire.List) -> bytes:
+    return nodes_of(encode_view(info.graph, v) for v in listed(info.graph, r))
 
 
-def _ready(service: Service, r: wire.Ready) -> bytes:
-    order = service.graph.ready_queue.in_order(r.role, r.slack, r.strict)
-    return nodes_of(encode_view(service.graph, v, runnable) for v, runnable in order)
+def _ready(info: ServiceInfo, r: wire.Ready) -> bytes:
+    order = info.graph.ready_queue.in_order(r.role, r.slack, r.strict)
+    return nodes_of(encode_view(info.graph, v, runnable) for v, runnable in order)
 
 
-def _resources(service: Service, _r: wire.Resources) -> bytes:
-    return _encode({"resources": resources(service.graph)})
+def _resources(info: ServiceInfo, _r: wire.Resources) -> bytes:
+    return _encode({"resources": resources(info.graph)})
 
 
-def _stats(service: Service, _r: wire.Stats) -> bytes:
-    graph, store = service.graph, service.store
+def _stats(info: ServiceInfo, _r: wire.Stats) -> bytes:
+    graph, store = info.graph, info.store
+    now = info.counters()
     return _encode(
         {
             "statuses": {status.value: n for status, n in graph.counts.items()},
             "nodes": len(graph.vertices),
             "live": graph.live,
-            "parked": service.parked,
-            "watchers": service.watchers,
-            "connections": service.connections,
-            "uptime": graph.now - service.started,
-            "seq": service.seq,
+            "parked": now.parked,
+            "watchers": now.watchers,
+            "connections": now.connections,
+            "uptime": graph.now - info.started,
+            "seq": now.seq,
             "journal_bytes": store.journal_bytes,
             "snapshot_bytes": store.snapshot_bytes,
-            "lags": service.lags,
+            "lags": now.lags,
             "deadlocks": find_deadlocks(graph) if deadlock_possible(graph) else [],
             "graph": graph.tag,
             "version": __version__,
-            "pid": service.config.pid,
+            "pid": info.config.pid,
         }
     )
 
 
-QUESTIONS: Final[dict[type[wire.Request], Callable[[Service, Any], bytes]]] = {
+QUERIES: Final[dict[type[wire.Request], Callable[[ServiceInfo, Any], bytes]]] = {
     wire.Hello: _hello,
     wire.Ping: _ping,
     wire.Get: _get,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +33,11 @@ def encode_ok(rid: str | int | None, ok: bytes) -> bytes:
     if type(rid) is int:
         return b'{"rid":%d,"ok":%b}\n' % (rid, ok)
     return b'{"rid":%b,"ok":%b}\n' % (_encode(rid), ok)
+
+
+def nodes_of(views: Iterable[bytes]) -> bytes:
+    """Return a list of views as an `ok` object."""
+    return b'{"nodes":[%b]}' % b",".join(views)
 
 
 def error_of(refusal: Refusal) -> bytes:

@@ -25,7 +25,7 @@ class Clock(Protocol):
         """Unix seconds."""
 
 
-class Keeper(Protocol):
+class Storage(Protocol):
     """What the service needs of a store."""
 
     @property
@@ -64,7 +64,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 class Session:
     """One connection: where its answers go, the claims bound to it, and what it has asked to be told later."""
 
-    __slots__ = ("backlog", "closed", "conn", "deliver", "handed", "hang_up", "held", "lots", "watch_from")
+    __slots__ = ("backlog", "closed", "conn", "deliver", "hang_up", "held", "pending_replies",
+                 "unacknowledged", "watch_from")
 
     def __init__(self, conn: int, deliver: Callable[[bytes], None], hang_up: Callable[[], None]) -> None:
         self.conn = conn
@@ -73,17 +74,17 @@ class Session:
         #: The claims bound to it, each with the deadline that it was last warned of.
         self.held: dict[Vertex, float | None] = {}
         #: Claims answered since this peer last spoke: it may not know of them.
-        self.handed: list[Vertex] = []
-        self.lots = 0
+        self.unacknowledged: list[Vertex] = []
+        self.pending_replies = 0
         self.watch_from: int | None = None
         #: Lines that came after a checkpoint that is still to be answered; None while there is none.
         self.backlog: list[bytes] | None = None
         self.closed = False
 
     @property
-    def parked(self) -> bool:
+    def awaits_replies(self) -> bool:
         """Whether an answer is still to come, later."""
-        return self.lots > 0
+        return self.pending_replies > 0
 
     @property
     def watching(self) -> bool:

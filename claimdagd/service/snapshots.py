@@ -15,7 +15,7 @@ from claimdagd.core.state import Vertex
 from claimdagd.model import Node
 from claimdagd.service.idempotency import OnceTokens
 from claimdagd.service.replies import encode_ok, refused
-from claimdagd.service.sessions import Clock, Keeper, Session
+from claimdagd.service.sessions import Clock, Session, Storage
 from claimdagd.store.errors import StorageError
 from claimdagd.store.snapshot import SnapshotHead
 from claimdagd.wire import Code
@@ -31,13 +31,13 @@ Asked = tuple[Session, wire.Checkpoint]
 _encode = msgspec.json.Encoder().encode
 
 
-class Checkpoints:
+class Snapshots:
     """One graph's snapshots. `wanted_above`: a journal of more bytes than this is to be followed by one."""
 
     def __init__(
         self,
         graph: Graph,
-        store: Keeper,
+        store: Storage,
         once: OnceTokens,
         clock: Clock,
         tell: Callable[[list[tuple[Session, bytes]]], None],
@@ -79,7 +79,7 @@ class Checkpoints:
         """The session is gone."""
         self._asked = [(s, r) for s, r in self._asked if s is not session]
 
-    def let_go(self) -> list[Asked]:
+    def dismiss(self) -> list[Asked]:
         """All who have asked and are not answered yet; they are answered elsewhere."""
         asked = [*self._being_written, *self._asked]
         self._being_written.clear()

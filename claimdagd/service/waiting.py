@@ -1,193 +1,191 @@
-"""Requests that are answered later: claims that wait for something to run, and waits for nodes to end.
+"""Requests that are answered later: who is served next, who is refused, and what they are told.
 
-Keeps them in order and knows when each one's time is over. Must not decide who gets what.
+The wait list keeps them in order; here is decided what becomes of them. Must not write the journal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import Final
 
 from claimdagd import wire
+from claimdagd.core.graph import Graph
+from claimdagd.core.lookup import find
+from claimdagd.core.mutation import Mutation
+from claimdagd.core.operations.claim import nothing_to_claim
+from claimdagd.core.queries.views import encode_view
+from claimdagd.core.refusal import Refusal
+from claimdagd.model import TERMINAL
+from claimdagd.service.alarm import Alarm
+from claimdagd.service.batch import Answered, Batch, Served
+from claimdagd.service.changes import Changes
+from claimdagd.service.idempotency import OnceTokens
+from claimdagd.service.replies import encode_ok, nodes_of, refused, with_next
+from claimdagd.service.sessions import Clock, Session
+from claimdagd.service.wait_list import EndWaiter, WaitingClaim, WaitList
+from claimdagd.wire import Code
 
-if TYPE_CHECKING:
-    from claimdagd.service.sessions import Session
+#: Refusals that a claim may wait out.
+NOTHING_TO_CLAIM: Final = frozenset({Code.NOTHING_RUNNABLE, Code.NOTHING_PENDING})
 
 
-class ParkedClaim:
-    """A claim_next, or a complete's `next`, that waits until `deadline` (monotonic). `number` is its place in line.
-
-    `request` is what is answered: `claim` itself, or the complete that carried it, whose reply so far is `completed`.
-    """
-
-    __slots__ = ("claim", "completed", "deadline", "number", "request", "session", "waited")
+class Waiting:
+    """Serves the wait list from the graph, and adds the answers to the batch."""
 
     def __init__(
         self,
-        session: Session,
-        request: wire.Request,
-        claim: wire.ClaimNext,
-        completed: bytes | None,
-        deadline: float,
-        number: int,
+        graph: Graph,
+        clock: Clock,
+        once: OnceTokens,
+        wait_list: WaitList,
+        batch: Batch,
+        changes: Changes,
+        alarm: Alarm,
     ) -> None:
-        self.session = session
-        self.request = request
-        self.claim = claim
-        self.completed = completed
-        self.deadline = deadline
-        self.number = number
-        self.waited = False
+        self._graph = graph
+        self._clock = clock
+        self._once = once
+        self._list = wait_list
+        self._batch = batch
+        self._changes = changes
+        self._alarm = alarm
 
+    # ------------------------------------------------------------------------------------------------------- claims
 
-class Waiter:
-    """A wait for nodes to end; `deadline` is monotonic, or None."""
+    def claim_for(
+        self, session: Session, r: wire.Request, claim: wire.ClaimNext, completed: bytes | None = None
+    ) -> WaitingClaim:
+        """Return `claim` as one that could wait, with the next position; it is not on the list yet.
 
-    __slots__ = ("deadline", "request", "session")
+        `r` is what is answered: `claim` itself, or the complete that carries it, whose reply so far is `completed`.
+        """
+        return self._list.make(session, r, claim, completed, self._clock.now() + (claim.wait or 0.0))
 
-    def __init__(self, session: Session, request: wire.Wait, deadline: float | None) -> None:
-        self.session = session
-        self.request = request
-        self.deadline = deadline
+    def put(self, waiting: WaitingClaim) -> None:
+        """Put a claim on the wait list."""
+        self._list.put(waiting)
+        waiting.session.pending_replies += 1
+        self._alarm.schedule()
 
+    def serve(self) -> None:
+        """Hand what can run to the claims that wait, first come first served, no more than can run."""
+        barren: set[object] = set()
+        pick = self._graph.ready_queue.pick
+        for waiting in self._list.in_order():
+            # Claims that take any role are all served, or none is.
+            claim = waiting.claim
+            kind = claim.role if claim.strict else None
+            if kind in barren:
+                continue
+            if self._known_reply(waiting) is None and pick(claim.role, claim.slack, claim.strict) is None:
+                if kind is None:
+                    return
+                barren.add(kind)
+                continue
+            try:
+                self._serve_one(waiting)
+            except Refusal as refusal:
+                self._refuse(waiting, refusal, requeue=True)
+            self._list.leave(waiting)
 
-class Lot:
-    """All that is parked."""
-
-    def __init__(self) -> None:
-        self.claims: dict[int, ParkedClaim] = {}
-        self._numbers = 0
-        self._by_id: dict[str, dict[Waiter, None]] = {}
-        self._waiters: dict[Waiter, None] = {}
-        self._due: list[tuple[float, int, ParkedClaim | Waiter]] = []
-
-    def __len__(self) -> int:
-        return len(self.claims) + len(self._waiters)
-
-    def make(
-        self,
-        session: Session,
-        request: wire.Request,
-        claim: wire.ClaimNext,
-        completed: bytes | None,
-        deadline: float,
-    ) -> ParkedClaim:
-        """A claim with the next place in line, not parked yet."""
-        self._numbers += 1
-        return ParkedClaim(session, request, claim, completed, deadline, self._numbers)
-
-    def park(self, parked: ParkedClaim) -> None:
-        """Let it wait."""
-        parked.waited = True
-        self.claims[parked.number] = parked
-        heappush(self._due, (parked.deadline, parked.number, parked))
-
-    def come_back(self, parked: ParkedClaim) -> None:
-        """Let it wait on, at its old place."""
-        self.park(parked)
-        self.claims = dict(sorted(self.claims.items()))
-
-    def leave(self, parked: ParkedClaim) -> None:
-        """It is answered."""
-        self.claims.pop(parked.number, None)
-
-    @property
-    def waiters(self) -> bool:
-        """Whether anybody waits for nodes to end."""
-        return bool(self._waiters)
-
-    def in_line(self) -> list[ParkedClaim]:
-        """First come first."""
-        return list(self.claims.values())
-
-    def wait(self, waiter: Waiter) -> None:
-        """Let it wait for its nodes."""
-        self._waiters[waiter] = None
-        for node_id in waiter.request.ids:
-            self._by_id.setdefault(node_id, {})[waiter] = None
-        if waiter.deadline is not None:
-            self._numbers += 1
-            heappush(self._due, (waiter.deadline, self._numbers, waiter))
-
-    def _unwait(self, waiter: Waiter) -> None:
-        if waiter in self._waiters:
-            del self._waiters[waiter]
-            for node_id in set(waiter.request.ids):
-                waiting = self._by_id[node_id]
-                waiting.pop(waiter, None)
-                if not waiting:
-                    del self._by_id[node_id]
-
-    def ended(self, ids: Iterable[str], is_over: Callable[[str], bool]) -> list[Waiter]:
-        """Nodes ended: the waits that are over by that, taken out."""
-        if not self._waiters:
-            return []
-        candidates = dict.fromkeys(w for i in ids for w in self._by_id.get(i, ()))
-        found = [w for w in candidates if all(map(is_over, w.request.ids))]
-        for waiter in found:
-            self._unwait(waiter)
-        return found
-
-    def over(self, is_over: Callable[[str], bool]) -> list[Waiter]:
-        """The waits that are over as things stand, taken out."""
-        found = [w for w in self._waiters if all(map(is_over, w.request.ids))]
-        for waiter in found:
-            self._unwait(waiter)
-        return found
-
-    def overdue_claims(self, now: float) -> list[ParkedClaim]:
-        """Parked claims whose time is over, taken out."""
-        found = []
-        for entry in self._pop_due(now, ParkedClaim):
-            assert isinstance(entry, ParkedClaim)
-            if self.claims.pop(entry.number, None) is not None:
-                found.append(entry)
-        return found
-
-    def overdue_waiters(self, now: float) -> list[Waiter]:
-        """Waits whose time is over, taken out."""
-        found = []
-        for entry in self._pop_due(now, Waiter):
-            assert isinstance(entry, Waiter)
-            if entry in self._waiters:
-                self._unwait(entry)
-                found.append(entry)
-        return found
-
-    def _pop_due(self, now: float, kind: type[ParkedClaim] | type[Waiter]) -> list[ParkedClaim | Waiter]:
-        found, others = [], []
-        while self._due and self._due[0][0] <= now:
-            entry = heappop(self._due)
-            if isinstance(entry[2], kind):
-                found.append(entry[2])
-            else:
-                others.append(entry)
-        for entry in others:
-            heappush(self._due, entry)
-        return found
-
-    def next_due(self) -> float | None:
-        """When the next one's time is over."""
-        while self._due:
-            when, _, entry = self._due[0]
-            if (isinstance(entry, ParkedClaim) and entry.number in self.claims) or entry in self._waiters:
-                return when
-            heappop(self._due)
+    def _known_reply(self, waiting: WaitingClaim) -> bytes | None:
+        """Return the reply that the same token got meanwhile. A complete has had its token itself, so it has none."""
+        once: str | None = waiting.request.once  # type: ignore[attr-defined]
+        known = self._once.reply(once)
+        if known is not None and waiting.completed is None:
+            return known
         return None
 
-    def forget(self, session: Session) -> None:
-        """The session is gone, and all that it waits for with it."""
-        if session.lots:
-            self.claims = {n: p for n, p in self.claims.items() if p.session is not session}
-            for waiter in [w for w in self._waiters if w.session is session]:
-                self._unwait(waiter)
+    def _serve_one(self, waiting: WaitingClaim) -> None:
+        known = self._known_reply(waiting)
+        session = waiting.session
+        if known is not None:
+            self._batch.items.append(
+                Served(session, None, encode_ok(waiting.request.rid, known), waiting=waiting)
+            )
+        else:
+            item, _, _ = self._changes.apply(session, waiting.claim, waiting)
+            self._batch.items.append(item)
+        session.pending_replies -= 1
 
-    def clear(self) -> tuple[list[ParkedClaim], list[Waiter]]:
-        """Everything that is parked, taken out, in the order in which it came."""
-        found = self.in_line(), list(self._waiters)
-        self.claims.clear()
-        self._waiters.clear()
-        self._by_id.clear()
-        self._due.clear()
-        return found
+    def _refuse(self, waiting: WaitingClaim, refusal: Refusal, *, requeue: bool) -> None:
+        """Answer a claim that comes to nothing: its time is over, or its actor holds another node by now.
+
+        Args:
+            requeue: put the claim back on the wait list if this batch is rolled back.
+        """
+        session, rid = waiting.session, waiting.request.rid
+        session.pending_replies -= 1
+        known = self._known_reply(waiting)
+        if waiting.completed is not None:
+            answer = encode_ok(rid, with_next(waiting.completed, None, refusal))
+        elif known is not None:
+            # The same request, asked twice, was done: if that is rolled back, this one waits on like that one.
+            answer, requeue = encode_ok(rid, known), True
+        else:
+            answer = refused(rid, refusal)
+        if requeue:
+            self._batch.items.append(Served(session, None, answer, waiting=waiting))
+        else:
+            self._batch.items.append(Answered(session, None, answer))
+
+    # ----------------------------------------------------------------------------------------- waits for nodes to end
+
+    def wait(self, session: Session, r: wire.Wait) -> bool:
+        """Answer `r` if its nodes have ended, and return whether they have; refuse one that is unknown."""
+        for node_id in r.ids:
+            find(self._graph, "wait", node_id)
+        over = all(map(self.is_over, r.ids))
+        if over:
+            self._batch.items.append(Answered(session, r, self._ended_reply(r)))
+        return over
+
+    def put_wait(self, session: Session, r: wire.Wait) -> None:
+        """Let `r` wait for its nodes."""
+        self._list.put_wait(EndWaiter(session, r, self._clock.now() + r.timeout if r.timeout is not None else None))
+        session.pending_replies += 1
+        self._alarm.schedule()
+
+    def on_ended(self, mutation: Mutation) -> None:
+        """Answer at once the waits that are over because nodes ended; the end is journaled."""
+        for waiter in self._list.ended((v.record.id for v in mutation.ended), self.is_over):
+            waiter.session.pending_replies -= 1
+            waiter.session.deliver(self._ended_reply(waiter.request))
+
+    def is_over(self, node_id: str) -> bool:
+        """Return whether a node is terminal, or pruned after it was."""
+        v = self._graph.vertices.get(node_id)
+        return v is None or v.record.status in TERMINAL
+
+    def _ended_reply(self, r: wire.Wait) -> bytes:
+        graph = self._graph
+        graph.begin(self._clock.now(), self._clock.wall())
+        views = [encode_view(graph, graph.vertices[i]) for i in r.ids if i in graph.vertices]
+        return encode_ok(r.rid, nodes_of(views))
+
+    # ------------------------------------------------------------------------------------------------ when it is time
+
+    def time_out(self, now: float) -> None:
+        """Answer all whose time is over."""
+        for waiting in self._list.overdue_claims(now):
+            self._graph.begin(now, self._clock.wall())
+            self._refuse(waiting, nothing_to_claim(self._graph), requeue=False)
+        for waiter in self._list.overdue_waits(now):
+            ids = waiter.request.ids
+            pending = [i for i in ids if not self.is_over(i)]
+            waiter.session.pending_replies -= 1
+            refusal = Refusal(Code.TIMEOUT, f"wait: {len(pending)} of {len(ids)} not finished", ids=pending)
+            self._batch.items.append(Answered(waiter.session, None, refused(waiter.request.rid, refusal)))
+
+    def look_again(self) -> None:
+        """Answer and serve whatever can be, as things stand after a rollback."""
+        for waiter in self._list.over(self.is_over):
+            waiter.session.pending_replies -= 1
+            self._batch.items.append(Answered(waiter.session, None, self._ended_reply(waiter.request)))
+        self.serve()
+
+    def dismiss(self, refusal: Refusal) -> list[tuple[Session, wire.Request]]:
+        """Refuse every claim that waits, and return the waits for nodes, which the caller answers."""
+        claims, waits = self._list.clear()
+        for waiting in claims:
+            self._refuse(waiting, refusal, requeue=False)
+        return [(waiter.session, waiter.request) for waiter in waits]

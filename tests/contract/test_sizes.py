@@ -17,7 +17,6 @@ LONG_MODULES = {
 TO_DIVIDE = {
     "claimdagd/server/loop/connection.py",
     "claimdagd/server/server.py",
-    "claimdagd/service/service.py",
     "claimdagd/store/journal.py",
     "claimdag_client/_protocol/protocol.py",
     "claimdag_client/_sync/client.py",

@@ -139,7 +139,7 @@ def test_complete_that_is_taken_back_does_not_wait_on() -> None:
     daemon.files.arm("fsync", "fail")
     daemon.flush()
     assert codes(worker.look()) == ["storage"]
-    assert not worker.session.parked
+    assert not worker.session.awaits_replies
     boss.ask({"op": "complete", "id": f"{TAG}-1"}, upsert())
     daemon.flush()
     daemon.later(2)

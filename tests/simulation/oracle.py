@@ -293,7 +293,7 @@ class Oracle:
             trouble = self.world.files.struck != self.world._struck or self.world.trouble_at >= self.world.clock.t - EPS
             self.must(trouble or self.world.disk.capacity is not None, f"{error} of a disk that is well")
         elif code == "shutting_down":
-            self.must(self.world.leaving or self.world.service is None or self.world.service._draining, f"{error}")
+            self.must(self.world.leaving or self.world.service is None or self.world.service.draining, f"{error}")
         elif intent.reply is not None and intent.token is not None:
             self.fail(f"{call.body} was done, and then answered {error}")
         if code == "storage" and intent.op in ("renew", "running"):
@@ -509,7 +509,8 @@ class Oracle:
         self.check_graph()
         for conn in world.conns:
             waits = any(c.until is not None or c.intent.op in ("wait", "checkpoint") for c in conn.calls.values())
-            self.must(conn.session.parked == waits, f"{conn.client.name}: parked is {conn.session.parked}, not {waits}")
+            awaits = conn.session.awaits_replies
+            self.must(awaits == waits, f"{conn.client.name}: awaits_replies is {awaits}, not {waits}")
         self.must(not self.expected_lost, f"nobody was told of {[e[1:] for e in self.expected_lost]}")
         self._check_parked()
 

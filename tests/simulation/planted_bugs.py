@@ -130,7 +130,9 @@ PLANTED_BUGS = (
     PlantedBug("nobody is told of a loss", SERVICE, "_A.append((_B, _C.conn, _D))", "None"),
     PlantedBug("an undo forgets the lease", CORE, "_F(_A, _A.ANY if _A.present else None, _B, HERE(_C))", "_A.lease"),
     # Who waits.
-    PlantedBug("lost wake-up of who is parked", SERVICE, "if HERE(_A) and _B.claims:\n    _F()", "False"),
+    PlantedBug(
+        "lost wake-up of who is parked", SERVICE, "if HERE(_A.line is not None) and _B.claims:\n    _F()", "False"
+    ),
     PlantedBug("lost wake-up at an expiry", SERVICE, "if HERE(_B.claims):\n    _F()", "False", where=r".*\._reap"),
     PlantedBug("lost wake-up after an undo", SERVICE, "if _:\n    _A.ANY = HERE(_B + RETRY_S)", "None", rare=True),
     PlantedBug(
@@ -162,7 +164,7 @@ PLANTED_BUGS = (
         "False",
         where="apply",
     ),
-    PlantedBug("tokens are not in the snapshot", SERVICE, "list(_A.items())", "[]", where=".*Checkpoints.*"),
+    PlantedBug("tokens are not in the snapshot", SERVICE, "list(_A.items())", "[]", where=".*Snapshots.*"),
     PlantedBug("an undo forgets the token", SERVICE, "_A.restore(_B.once, _B.once_before)", "None"),
     PlantedBug("a reply without a change is not journaled", SERVICE, "bool(_A) or (_B is not None and _C)", "bool(_A)"),
     # The journal.
@@ -170,10 +172,10 @@ PLANTED_BUGS = (
     PlantedBug(
         "answers before the write",
         SERVICE,
-        "self.acts = []\nif len(acts) == 1:\n    ...\nelse:\n    ...",
-        "self.acts = []\nfor act in acts:\n    if act.answer and act.session:\n"
-        "        act.session.deliver(act.answer)\n        act.answer = None\n"
-        "lines = [act.line for act in acts if act.line is not None]",
+        "self.items = []\nif len(items) == 1:\n    ...\nelse:\n    ...",
+        "self.items = []\nfor item in items:\n    if isinstance(item, Changed) and item.answer and item.session:\n"
+        "        item.session.deliver(item.answer)\n        item.answer = None\n"
+        "lines = [item.line for item in items if item.line is not None]",
     ),
     PlantedBug("answers before the flush", SERVICE, "HERE(_A.ANY) and (_B or _A.unflushed)", "False"),
     PlantedBug(

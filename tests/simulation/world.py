@@ -408,7 +408,7 @@ class World:
             self.note(f"STARVED {seconds:.3f}")
             self.gap = True
             self.starved_until = self.clock.t + max(self.plan.grace_s, 1.0)
-            self.inside(lambda: service.starved(self.clock.t))
+            self.inside(lambda: service.on_clock_gap(self.clock.t))
 
     # ------------------------------------------------------------------------------------------------ flush, snapshot
 

@@ -375,7 +375,7 @@ class Connection:
     def _is_finished(self) -> bool:
         if self._ending:
             return True
-        return self._eof and not self._lines and not self._session.parked and not self._session.watching
+        return self._eof and not self._lines and not self._session.awaits_replies and not self._session.watching
 
     def _say_goodbye(self) -> None:
         """The answer to an overlong line is on its way: no more comes from here, and what still comes is dropped."""

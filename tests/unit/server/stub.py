@@ -19,7 +19,7 @@ class StubSession:
         self.closed = False
 
     @property
-    def parked(self) -> bool:
+    def awaits_replies(self) -> bool:
         return bool(self.parked_rids)
 
     def answer(self, rid: Any, **ok: Any) -> None:
@@ -139,7 +139,7 @@ class StubService:
                 alarm[1].answer(alarm[2], rang=True)
         return min((at for at, _, _ in self.alarms), default=None)
 
-    def starved(self, now: float) -> None:
+    def on_clock_gap(self, now: float) -> None:
         self.heard.append("gap")
 
     def drain(self) -> None:

@@ -112,7 +112,7 @@ async def test_peer_that_leaves_while_half_closed_and_parked_is_noticed(short_di
         peer = running.connect()
         await peer.send(request("park", rid=1))
         peer.half_close()
-        await running.until(lambda: running.service.sessions and running.service.sessions[0].parked, "parking")
+        await running.until(lambda: running.service.sessions and running.service.sessions[0].awaits_replies, "parking")
         await anyio.sleep(0.02)
         peer.close()
         await running.until(lambda: not running.service.sessions, "the end of the session")
