@@ -6,8 +6,8 @@ not known to be finished, is blocked, with the reason at the end of its summary.
 
 from __future__ import annotations
 
+from claimdag_client.importers.cycles import above, closing_cycles
 from claimdag_client.importers.interface import HOLD, ON_FAILURE, Draft, Fault, Item
-from claimdag_client.wait_graph import WaitGraph
 from claimdagd.limits import SUMMARY_MAX_BYTES
 
 TYPE_CHECKING = False
@@ -191,27 +191,22 @@ def _inherited(resolved: Resolved, edges: list[tuple[str, Dependency]]) -> list[
         own.setdefault(waiting, []).append(dep)
     found: list[tuple[str, Dependency]] = []
     for item in resolved.items.values():
+        if resolved.parents.get(item.key) is None:
+            continue
         have = {dep.on for dep in own.get(item.key, ())}
-        above = list(_above(resolved, item.key))
-        for position, name in enumerate(above):
+        ancestors = list(above(resolved.parents, item.key))
+        for position, name in enumerate(ancestors):
             parent = resolved.items[name]
             if parent.kind in ("goal", "molecule"):
                 continue
             if parent.holds:
                 resolved.draft.hold(item, f"{name} above it is held")
             for dep in own.get(name, ()):
-                inside = dep.on == item.key or dep.on in above[:position] or name in _above(resolved, dep.on)
+                inside = dep.on == item.key or dep.on in ancestors[:position] or name in above(resolved.parents, dep.on)
                 if dep.on not in have and not inside:
                     have.add(dep.on)
                     found.append((item.key, dep))
     return found
-
-
-def _above(resolved: Resolved, name: str) -> Iterator[str]:
-    parent = resolved.parents.get(name)
-    while parent is not None:
-        yield parent
-        parent = resolved.parents.get(parent)
 
 
 def _take_edges(
@@ -223,13 +218,13 @@ def _take_edges(
     """Take every edge that closes no cycle. The file is at fault for the others, unless they are inherited."""
     draft = resolved.draft
     groups = {item.key for item in resolved.items.values() if item.kind in ("goal", "molecule")}
-    graph = WaitGraph({key: resolved.parents.get(key) for key in resolved.items}, groups)
+    parents = {key: resolved.parents.get(key) for key in resolved.items}
     words: dict[tuple[str, str], Dependency] = {}
     for waiting, dep in (*edges, *inherited):
         words.setdefault((waiting, dep.on), dep)
     own = {(waiting, dep.on) for waiting, dep in edges}
     pairs = list(words)
-    bad = dict(graph.closing_cycles(pairs, tick))
+    bad = closing_cycles(parents, groups, pairs, tick)
     for position, (waiting, on) in enumerate(pairs):
         item, dep = resolved.items[waiting], words[waiting, on]
         if position not in bad:

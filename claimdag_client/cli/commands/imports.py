@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 
@@ -143,7 +144,12 @@ def _read(source: str | None, args: argparse.Namespace, session: Session, progre
         reverse=args.reverse,
         tick=progress.tick,
     )
-    found = resolve(importer.read(pieces, options), progress.tick)
+    # Every row lives on, so that looking for garbage among them only takes time.
+    gc.disable()
+    try:
+        found = resolve(importer.read(pieces, options), progress.tick)
+    finally:
+        gc.enable()
     progress.clear()
     return found
 
