@@ -17,6 +17,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
             "why": ("nodes", "why a node is not running, and what to do about it"),
             "tree": ("graphs", "nodes under their parents"),
             "graph": ("graphs", "the order of the work, as text, dot or mermaid"),
+            "report": ("report", "the state of the work, to paste elsewhere"),
             "log": ("log", "the ledger: every change, oldest first"),
             "watch": ("claimdag_client.cli.watch_wait:main_watch", "the ledger as it grows"),
         },
@@ -26,7 +27,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         {
             "upsert": ("nodes", "create a node, or change one; prints its id"),
             "submit": ("plans", "create the nodes of a plan file, all or none"),
-            "import": ("imports", "create nodes from an issue tracker's export"),
+            "import": ("imports", "create nodes from a tracker's export or a check list"),
             "link": ("nodes", "let one node wait on another"),
             "unlink": ("nodes", "take that back"),
             "capacity": ("resources", "set how many units of a resource there are"),
