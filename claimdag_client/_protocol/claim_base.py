@@ -21,7 +21,7 @@ HAND_BACK_S = 2.0
 LOOK_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step(Generic[T]):
     """One request about a claim, and what its reply means: `finish` notes it and returns the result."""
 

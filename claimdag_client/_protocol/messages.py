@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from claimdag_client._protocol.fast_json import dumps, loads
 from claimdag_client.errors import Malformed, Mismatch
 from claimdagd.limits import LINE_MAX_BYTES
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 def encode(request: Mapping[str, Any]) -> bytes:
     """Return a request as a line with its newline. Raises Malformed if it is too long or holds what is not text."""
     try:
-        line = json.dumps(request, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        line = dumps(request).encode()
     except UnicodeEncodeError:
         raise Malformed("some of the text given is not valid UTF-8", remedy="give it as UTF-8") from None
     except ValueError:
@@ -32,7 +31,7 @@ def encode(request: Mapping[str, Any]) -> bytes:
 def decode(line: bytes, path: str) -> dict[str, Any]:
     """Return the object in a line that was received at `path`. Raises Mismatch if there is none."""
     try:
-        message = json.loads(line)
+        message = loads(line.decode())
     except (ValueError, RecursionError):
         message = None
     if not isinstance(message, dict):

@@ -200,9 +200,10 @@ class ClientProtocol:
         """Return when to call `handle_timer` next; None: not before something else happens."""
         if not self.connected:
             return None
-        due = min((held.renew_at for held in self.held.values() if held.renewable), default=math.inf)
-        if self.calls:
-            due = min(due, self._silence_ends_at)
+        due = self._silence_ends_at if self.calls else math.inf
+        for held in self.held.values():
+            if held.renew_at < due and held.renewable:
+                due = held.renew_at
         return None if due == math.inf else due
 
     def handle_timer(self, now: float) -> None:
@@ -223,8 +224,8 @@ class ClientProtocol:
     def _send(self, call: Call[Any], line: bytes, now: float) -> None:
         call.sends += 1
         call.sent_at = now
-        if call.until is None:
-            self._silence_ends_at = min(self._silence_ends_at, now + self.silence_limit_s)
+        if call.until is None and now + self.silence_limit_s < self._silence_ends_at:
+            self._silence_ends_at = now + self.silence_limit_s
         self._out.append(line)
 
     def _end_silence(self, now: float) -> None:

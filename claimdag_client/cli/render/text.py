@@ -7,7 +7,6 @@ anything that costs, and it asks the daemon nothing.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -49,6 +48,8 @@ def _visible(char: str) -> str:
 
 def json_line(value: object) -> str:
     """One line of JSON in ASCII: every character that could act on a terminal is an escape in it."""
+    import json  # half the start of a command that prints none
+
     return json.dumps(value, separators=(",", ":")).replace("\x7f", "\\u007f")
 
 
