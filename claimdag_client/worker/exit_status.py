@@ -1,7 +1,4 @@
-"""What a command's end means: to the node, to whoever asked for the command, and what the command is told at its start.
-
-Pure but for a look at this process's environment.
-"""
+"""What the end of a command means to its node and to the caller, and what a command is told at its start. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import signal
 
 
 def ending_of(status: int) -> str | None:
-    """A command's status as a node's error; None for success."""
+    """Return the error of a node whose command ended with `status`; None for success."""
     if status == 0:
         return None
     if status > 0:
@@ -22,21 +19,18 @@ def ending_of(status: int) -> str | None:
 
 
 def exit_status(status: int) -> int:
-    """A command's status as a shell gives it on."""
+    """Return the status with which a shell would report `status`."""
     return status if status >= 0 else 128 - status
 
 
 def start_status(error: OSError | ValueError) -> int:
-    """A shell's exit status for a command that cannot be started: not found, or found and not runnable."""
+    """Return a shell's exit status for a command that cannot be started: 127 if it is not found, else 126."""
     return 127 if isinstance(error, FileNotFoundError) else 126
 
 
-def environment_of(id: str, gen: int, summary: str, socket: str) -> dict[bytes, bytes]:
-    """This process's environment and what the command is told of its node."""
-    told = {"CLAIMDAG_ID": id, "CLAIMDAG_GEN": str(gen), "CLAIMDAG_SUMMARY": summary}
-    environment = dict(os.environb)
-    for name, value in told.items():
-        # No environment can hold a NUL.
-        environment[name.encode()] = value.encode(errors="replace").replace(b"\0", "�".encode())
-    environment[b"CLAIMDAG_SOCKET"] = os.fsencode(socket)
-    return environment
+def claim_environment(id: str, gen: int, summary: str, socket: str) -> list[bytes]:
+    """Return what a command is told of its node, as NAME=VALUE."""
+    values = {"CLAIMDAG_ID": id, "CLAIMDAG_GEN": str(gen), "CLAIMDAG_SUMMARY": summary}
+    # No environment can hold a NUL.
+    told = [f"{name}={value}".encode(errors="replace").replace(b"\0", "�".encode()) for name, value in values.items()]
+    return [*told, b"CLAIMDAG_SOCKET=" + os.fsencode(socket)]

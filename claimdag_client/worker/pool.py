@@ -1,52 +1,56 @@
-"""Workers: each holds one claim at a time and runs the command under it. The async inside of `claimdag run` and `work`.
+"""The workers of one `claimdag run` or `claimdag work`: each holds one claim at a time and runs the command under it.
 
-All workers of one `claimdag work` share a connection. What ends a command early, in the order in which it matters: the
-claim is lost; the worker is told to stop; the terminal's keys end the command, which stops the worker too.
+All share a connection. What ends a command early, in the order in which it matters: the claim is lost; the pool is told
+to stop; the terminal's keys end the command, which stops the pool too.
 """
 
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import anyio
+import anyio.abc
 
 from claimdag_client._async.claims import Claim, ClaimIterator
 from claimdag_client._async.client import Client, connect
 from claimdag_client._protocol.backoff import delays
 from claimdag_client._protocol.claim_base import HAND_BACK_S
 from claimdag_client._transport.endpoint import Endpoint
+from claimdag_client.cli import streams
 from claimdag_client.cli.render.text import clean
 from claimdag_client.errors import AssigneeBusy, ClaimdagError, ClaimLost, DaemonError
-from claimdag_client.worker.exit_status import ending_of, environment_of, exit_status, start_status
-from claimdag_client.worker.orphan_guard import Warden
-from claimdag_client.worker.process_group import Child, look_after
+from claimdag_client.worker.exit_status import claim_environment, ending_of, exit_status, start_status
+from claimdag_client.worker.process_group import CommandGroup, SupervisorLostError, Supervisors
 from claimdag_client.worker.terminal import Terminal
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+FORWARDED = (signal.SIGUSR1, signal.SIGUSR2)
 #: A command whose node was completed while it ran (it may have done so itself) gets this long to come to its end.
-SPOKEN_FOR_S = 30.0
+COMPLETED_S = 30.0
+#: How long to ask whether a node whose claim was lost was completed.
+ASK_S = 1.0
 #: A result that the daemon could not write down is offered again for this long.
 REPORT_S = 60.0
 #: A worker's name that is still busy is most likely that of one that was killed: its claim ends within this, after a
 #: restart of the daemon too, or by the grace if that is longer.
 BUSY_S = 12.0
+BUSY_AGAIN_S = 0.25
 #: How often to look whether the daemon is gone, so as to say so.
 LOOK_S = 5.0
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command under a claim came to its end. `status` as in Child; `lost` says why the claim was, if it was."""
+    """How a command under a claim ended. `status` as in CommandGroup; `lost` is why the claim was lost, if it was."""
 
     status: int
     lost: str | None = None
 
 
-class CannotStart(Exception):
+class CannotStartError(Exception):
     """The command cannot be started; `status` is what a shell would exit with."""
 
     def __init__(self, command: str, error: OSError | ValueError) -> None:
@@ -55,42 +59,39 @@ class CannotStart(Exception):
         self.status = start_status(error)
 
 
-class Crew:
+class WorkerPool:
     """Some workers and what they share: the connection, the terminal, and the signal that stops them."""
 
-    def __init__(self, verb: str, command: Sequence[str], warden: Warden, *, workers: int, kill_after_s: float) -> None:
+    def __init__(self, verb: str, command: Sequence[str], supervisors: Supervisors) -> None:
         self.verb = verb
         self.dag: Client
-        #: The signal that told us to stop.
+        #: The signal that stopped the pool.
         self.stopped: int | None = None
         self.failure: Exception | None = None
         self.draining = False
         self._command = command
-        self._warden = warden
-        self._alone = workers == 1
-        self._terminal = Terminal.of_stdin() if self._alone else None
-        self._kill_after_s = kill_after_s
-        self._children: set[Child] = set()
+        self._supervisors = supervisors
+        self._terminal = Terminal.of_stdin() if len(supervisors.groups) == 1 else None
+        self._at_once = False
+        self._running: set[CommandGroup] = set()
         self._idle: set[anyio.CancelScope] = set()
         self._scope: anyio.CancelScope
-        self._at_once = anyio.Event()
 
-    async def run(self, place: Endpoint, body: Any) -> None:
-        """Connect, and run `body` until it ends or a signal says stop."""
+    async def run(self, endpoint: Endpoint, body: Any) -> None:
+        """Connect, and run `body` until it ends or a signal stops the pool."""
         self._scope = anyio.CancelScope()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._listen)
-            tasks.start_soon(look_after, self._children, self._forward)
+            await tasks.start(self._listen)
             try:
                 async with connect(
-                    place.socket, directory=place.directory, start=place.start, name=f"claimdag {self.verb}",
-                    patience_s=None, on_notice=self._tell,
+                    endpoint.socket, directory=endpoint.directory, start=endpoint.start, name=f"claimdag {self.verb}",
+                    patience_s=None, on_notice=self._on_notice,
                 ) as self.dag:  # fmt: skip
-                    tasks.start_soon(self._tell_of_absence)
+                    tasks.start_soon(self._report_absence)
                     with self._scope:
                         await body()
             except Exception as exc:
-                # Out of the group, which would wrap it.
+                # Raised out of the task group, which would wrap it.
                 self.failure = self.failure or exc
             tasks.cancel_scope.cancel()
 
@@ -100,31 +101,34 @@ class Crew:
             self.stopped = number
             self._scope.cancel()
         else:
-            self._at_once.set()
+            self._at_once = True
+            for group in self._running:
+                group.end(at_once=True)
 
     def drain(self, failure: Exception | None = None) -> None:
-        """Take no further node: what is being worked on comes to its end, and then `failure`, if any, is raised."""
+        """Claim no further node: running commands come to their end, and then `failure`, if any, is raised."""
         self.failure = self.failure or failure
         self.draining = True
         for scope in self._idle:
             scope.cancel()
 
-    async def _listen(self) -> None:
-        # What was ignored when we were started (nohup, a shell's background job) stays so.
-        numbers = [number for number in STOPS if signal.getsignal(number) is not signal.SIG_IGN]
-        with anyio.open_signal_receiver(*numbers) as signals:
+    async def _listen(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        # What was ignored at the start (nohup, a shell's background job) stays ignored.
+        stops = [number for number in STOPS if signal.getsignal(number) is not signal.SIG_IGN]
+        with anyio.open_signal_receiver(*stops, *FORWARDED) as signals:
+            task_status.started()
             async for number in signals:
-                self.stop(number)
+                if number in FORWARDED:
+                    for group in self._running:
+                        group.signal(number)
+                else:
+                    self.stop(number)
 
-    def _forward(self, number: int) -> None:
-        for child in self._children:
-            child.signal(number)
-
-    def _tell(self, notice: dict[str, Any]) -> None:
+    def _on_notice(self, notice: dict[str, Any]) -> None:
         if notice.get("op") == "deadlock":
             self.note(f"deadlock: {notice.get('text') or notice}")
 
-    async def _tell_of_absence(self) -> None:
+    async def _report_absence(self) -> None:
         absent = 0
         while True:
             await anyio.sleep(LOOK_S)
@@ -138,17 +142,13 @@ class Crew:
                     self.note(f"no daemon answers at {self.dag.socket}; looking for it")
 
     def note(self, text: str) -> None:
-        """Say something beside the command's output; where nobody listens any more, to nobody."""
-        try:
-            sys.stderr.write(f"claimdag: {self.verb}: {clean(text)}\n")
-            sys.stderr.flush()
-        except OSError:
-            pass
+        """Write a remark to stderr, beside the command's output."""
+        streams.tell(f"claimdag: {self.verb}: {clean(text)}\n")
 
     # ------------------------------------------------------------------------------------------------ one worker
 
-    async def work(self, work: ClaimIterator) -> None:
-        """Node after node, until there are none, or the crew drains."""
+    async def work(self, work: ClaimIterator, group: CommandGroup) -> None:
+        """Run the command for node after node, until there is no more work or the pool drains."""
         while not self.draining:
             claim: Claim | None = None
             with anyio.CancelScope() as idle:
@@ -156,15 +156,15 @@ class Crew:
                 try:
                     claim = await self._next(work)
                     if claim is None:
-                        self.drain()  # All work is finished, for the others too.
+                        self.drain()  # All work is finished, for the other workers too.
                 except ClaimdagError as exc:
                     self.drain(exc)
             self._idle.discard(idle)
             if claim is None:
                 return
             try:
-                await self.attend(claim)
-            except CannotStart as exc:
+                await self.run_claim(claim, group)
+            except (CannotStartError, SupervisorLostError) as exc:
                 self.drain(exc)
 
     async def _next(self, work: ClaimIterator) -> Claim | None:
@@ -178,80 +178,87 @@ class Crew:
                     busy_until = now + max(BUSY_S, self.dag.daemon.limits.grace + 2)
                 if now > busy_until:
                     raise
-                await anyio.sleep(0.25)
+                await anyio.sleep(BUSY_AGAIN_S)
 
-    async def attend(self, claim: Claim) -> Ended:
-        """Run the command under `claim`, and end the node with it. CannotStart when it cannot be."""
-        child = await self._start(claim)
-        self._children.add(child)
+    async def run_claim(self, claim: Claim, group: CommandGroup) -> Ended:
+        """Run the command under `claim`, and end the node with it.
+
+        Raises CannotStartError, or SupervisorLostError; the node is handed back.
+        """
+        self._running.add(group)
         try:
-            return await self._see_through(child, claim)
+            await self._start(claim, group)
+            return await self._see_through(claim, group)
+        except SupervisorLostError:
+            self.note(f"the supervisor of the command for {claim.id} was killed: ending what it left")
+            await self._supervisors.end_strays(self.dag.daemon.pid)
+            await claim.hand_back()
+            raise
         finally:
-            self._children.discard(child)
+            self._running.discard(group)
 
-    async def _start(self, claim: Claim) -> Child:
+    async def _start(self, claim: Claim, group: CommandGroup) -> None:
         try:
-            return Child.start(
-                self._command,
-                environment_of(claim.id, claim.gen, claim.summary, self.dag.socket),
-                self._warden,
-                terminal=self._terminal,
-                keep_stdin=self._alone,
-            )
+            with anyio.CancelScope(shield=True):
+                additions = claim_environment(claim.id, claim.gen, claim.summary, self.dag.socket)
+                await group.start(additions, self._terminal)
         except (OSError, ValueError) as exc:
             await claim.hand_back()
-            raise CannotStart(self._command[0], exc) from exc
+            raise CannotStartError(self._command[0], exc) from exc
 
-    async def _see_through(self, child: Child, claim: Claim) -> Ended:
+    async def _see_through(self, claim: Claim, group: CommandGroup) -> Ended:
         try:
-            status = await self._until_over(child, claim)
-        except BaseException:
+            status = await self._supervise(claim, group)
+        except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await child.end(self._kill_after_s, self._at_once)
+                await self._end(group)
                 await claim.hand_back()
             raise
         if claim.lost is not None:
-            return Ended(status, None if await self._spoken_for(claim) else claim.lost)
-        if child.foreground and status in (-signal.SIGINT, -signal.SIGQUIT, 128 + signal.SIGINT):
-            await self._interrupted(child, claim, signal.SIGQUIT if status == -signal.SIGQUIT else signal.SIGINT)
-        child.let_go()
+            return Ended(status, None if await self._completed_by_command(claim) else claim.lost)
+        if group.foreground and status in (-signal.SIGINT, -signal.SIGQUIT, 128 + signal.SIGINT):
+            await self._interrupted(claim, signal.SIGQUIT if status == -signal.SIGQUIT else signal.SIGINT)
         return await self._report(claim, status)
 
-    async def _until_over(self, child: Child, claim: Claim) -> int:
-        """Until the command has ended, by itself or because its claim was lost."""
+    async def _end(self, group: CommandGroup) -> None:
+        group.end(at_once=self._at_once)
+        await group.wait()
+
+    async def _supervise(self, claim: Claim, group: CommandGroup) -> int:
+        """Wait until the command has ended, by itself or because its claim was lost."""
         lost = anyio.Event()
         claim.on_lost(lost.set)
         async with anyio.create_task_group() as tasks:
 
             async def end_when_lost() -> None:
                 await lost.wait()
-                if not await self._spoken_for(claim):
+                if not await self._completed_by_command(claim):
                     self.note(f"lost {claim.id} ({claim.lost}): ending the command")
                 else:
-                    await anyio.sleep(SPOKEN_FOR_S)
-                    self.note(f"{claim.id} was completed {SPOKEN_FOR_S:g} s ago: ending the command")
-                with anyio.CancelScope(shield=True):
-                    await child.end(self._kill_after_s, self._at_once)
+                    await anyio.sleep(COMPLETED_S)
+                    self.note(f"{claim.id} was completed {COMPLETED_S:g} s ago: ending the command")
+                group.end(at_once=self._at_once)
 
-            async def say_running() -> None:
+            async def report_running() -> None:
                 try:
                     await claim.running()
                 except ClaimdagError:
                     pass  # It is for those who look on; a lost claim is noticed otherwise.
 
             tasks.start_soon(end_when_lost)
-            tasks.start_soon(say_running)
-            status = await child.wait()
+            tasks.start_soon(report_running)
+            try:
+                status: int | None = await group.wait()
+            except SupervisorLostError:
+                status = None  # Raised out of the task group, which would wrap it.
             tasks.cancel_scope.cancel()
-        if claim.lost is not None:
-            # The command is over; nothing that it left in its group outlives the claim either.
-            with anyio.CancelScope(shield=True):
-                await child.end(self._kill_after_s, self._at_once)
+        if status is None:
+            raise SupervisorLostError("the supervisor of the command was killed")
         return status
 
-    async def _spoken_for(self, claim: Claim) -> bool:
-        """The claim ended because the node was completed, as the command may well have done itself."""
-        with anyio.move_on_after(LOOK_S):
+    async def _completed_by_command(self, claim: Claim) -> bool:
+        """Tell whether the claim ended because the node was completed, as the command may have done itself."""
+        with anyio.move_on_after(ASK_S):
             try:
                 node = await self.dag.get(claim.id)
                 return node.gen == claim.gen and node.outcome is not None and node.outcome != "cancelled"
@@ -259,11 +266,10 @@ class Crew:
                 pass
         return False
 
-    async def _interrupted(self, child: Child, claim: Claim, number: int) -> NoReturn:
-        """The keys that ended the command were meant for the worker as well."""
+    async def _interrupted(self, claim: Claim, number: int) -> NoReturn:
+        """Stop the pool: the keys that ended the command were meant for it as well."""
         self.stop(number)
         with anyio.CancelScope(shield=True):
-            await child.end(self._kill_after_s, self._at_once)
             await claim.hand_back()
         await anyio.sleep_forever()
         raise AssertionError
@@ -272,7 +278,7 @@ class Crew:
         try:
             return await self._complete(claim, status)
         except anyio.get_cancelled_exc_class():
-            # Told to stop, with a result in hand that only has to be said.
+            # The pool was stopped with a result in hand that only has to be told.
             with anyio.move_on_after(HAND_BACK_S, shield=True):
                 await self._complete(claim, status)
             raise
@@ -294,66 +300,61 @@ class Crew:
             await anyio.sleep(pause)
         raise AssertionError
 
+    def status(self, otherwise: int) -> int:
+        """Return the exit status of a pool that has ended. Raises its failure if the command line explains that."""
+        if self.stopped is not None:
+            return 128 + self.stopped
+        if isinstance(self.failure, CannotStartError):
+            self.note(str(self.failure))
+            return self.failure.status
+        if isinstance(self.failure, SupervisorLostError):
+            return 1
+        if self.failure is not None:
+            raise self.failure
+        return otherwise
+
 
 def run_one(
-    place: Endpoint,
+    endpoint: Endpoint,
     id: str,
     command: Sequence[str],
-    warden: Warden,
+    supervisors: Supervisors,
     *,
     actor: str,
     lease: float | None,
     gen: int | None,
-    kill_after_s: float,
 ) -> int:
-    """Run the command for one node; the exit status. Raises what the daemon refuses."""
-    crew = Crew("run", command, warden, workers=1, kill_after_s=kill_after_s)
+    """Run the command for one node. Returns the exit status; raises what the daemon refuses."""
+    pool = WorkerPool("run", command, supervisors)
     ended: list[Ended] = []
 
     async def body() -> None:
-        claim = await crew.dag.claim(id, actor=actor, gen=gen, lease=lease)
-        ended.append(await crew.attend(claim))
+        claim = await pool.dag.claim(id, actor=actor, gen=gen, lease=lease)
+        ended.append(await pool.run_claim(claim, supervisors.groups[0]))
 
-    anyio.run(crew.run, place, body)
+    anyio.run(pool.run, endpoint, body)
     status = exit_status(ended[0].status) if ended else 1
-    return _how_it_ended(crew, status or int(ended[0].lost is not None))
+    return pool.status(status or int(ended[0].lost is not None))
 
 
 def work(
-    place: Endpoint,
+    endpoint: Endpoint,
     actors: Sequence[str],
     command: Sequence[str],
-    warden: Warden,
-    *,
-    role: str | None,
-    slack: float | None,
-    strict: bool | None,
-    lease: float | None,
-    until_empty: bool,
-    kill_after_s: float,
+    supervisors: Supervisors,
+    **choice: Any,
 ) -> int:
-    """Run the command for node after node; the exit status. Raises what the daemon refuses."""
-    crew = Crew("work", command, warden, workers=len(actors), kill_after_s=kill_after_s)
+    """Run the command for node after node. Returns the exit status; raises what the daemon refuses.
+
+    Args:
+        choice: the arguments of `Client.work` besides the actor.
+    """
+    pool = WorkerPool("work", command, supervisors)
 
     async def body() -> None:
         async with anyio.create_task_group() as tasks:
-            for actor in actors:
-                tasks.start_soon(
-                    crew.work,
-                    crew.dag.work(actor, role=role, slack=slack, strict=strict, lease=lease, until_empty=until_empty),
-                )
+            for actor, group in zip(actors, supervisors.groups, strict=True):
+                tasks.start_soon(pool.work, pool.dag.work(actor, **choice), group)
 
-    anyio.run(crew.run, place, body)
-    return _how_it_ended(crew, 0)
-
-
-def _how_it_ended(crew: Crew, otherwise: int) -> int:
-    """The exit status of a crew that was stopped or failed; raises its failure if the command line explains those."""
-    if crew.stopped is not None:
-        return 128 + crew.stopped
-    if isinstance(crew.failure, CannotStart):
-        crew.note(str(crew.failure))
-        return crew.failure.status
-    if crew.failure is not None:
-        raise crew.failure
-    return otherwise
+    anyio.run(pool.run, endpoint, body)
+    return pool.status(0)

@@ -1,170 +1,171 @@
-"""A command run as a child in its own process group: started, waited for, stopped with Ctrl-Z, ended whole.
+"""A worker's commands as processes: each is run by a supervisor, waited for, stopped with Ctrl-Z, and ended whole.
 
-Knows nothing of claims. Its output is never touched: the child inherits the worker's own. It must be used on the main
-thread, which is where signals arrive and forks are safe.
+Knows nothing of claims. The worker talks to each supervisor over a channel (see supervisor.py) and never signals a
+process by a number that could be another's by now.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import socket
+from collections.abc import Sequence
+from typing import Self
 
 import anyio
 
-from claimdag_client.worker.orphan_guard import Warden, group_lives, signal_group
+from claimdag_client.worker import process_tree
+from claimdag_client.worker.supervisor import MESSAGE_MAX, start_supervisor
 from claimdag_client.worker.terminal import Terminal
 
-#: After SIGKILL, how long to wait for a group's last members to be gone: one that hangs in the kernel may not be.
-GONE_S = 2.0
+#: How long a command without a shell to continue it waits before it is continued after a stop.
 STOP_AGAIN_S = 0.5
+#: How long the processes of a killed supervisor are given to be gone.
+STRAYS_S = 2.0
 JOB_STOPS = frozenset({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU})
 
 
-class Child:
-    """A running command. `status` is None while it runs, then its exit status, or minus the signal that killed it."""
+class SupervisorLostError(Exception):
+    """The supervisor of a command was killed."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], warden: Warden, terminal: Terminal | None, *, foreground: bool
-    ) -> None:
-        self.pid = process.pid
+
+class CommandGroup:
+    """One command at a time under a supervisor of its own.
+
+    `status` is None while the command or its tree lives, then its exit status, or minus the signal that killed it.
+    """
+
+    def __init__(self, supervisor: int, channel: socket.socket) -> None:
+        self.supervisor = supervisor
         self.status: int | None = None
         #: It has, or had, the terminal's foreground: what is typed goes to it and not to the worker.
-        self.foreground = foreground
-        self._process = process
-        self._warden = warden
-        self._terminal = terminal
-        self._stopped: int | None = None
-        self._changed = anyio.Event()
+        self.foreground = False
+        self._channel = channel
+        self._terminal: Terminal | None = None
+        self._pid = 0
 
-    @classmethod
-    def start(
-        cls,
-        command: Sequence[str],
-        environment: Mapping[bytes, bytes],
-        warden: Warden,
-        *,
-        terminal: Terminal | None,
-        keep_stdin: bool,
-    ) -> Child:
-        """Start `command`, in the foreground of `terminal` if that is ours. OSError when it cannot be started."""
-        foreground = terminal is not None and terminal.ours()
+    async def start(self, additions: Sequence[bytes], terminal: Terminal | None) -> None:
+        """Start the command, in the foreground of `terminal` if that is this process's.
 
-        def become() -> None:
-            pid = os.getpid()
-            warden.tell(pid)
-            if terminal is not None and foreground:
-                terminal.lend(pid)
-
-        warden.mark()
-        try:
-            process = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=None if keep_stdin else subprocess.DEVNULL,
-                # What the worker was started with (a jobserver's pipe, a passed socket) is the command's.
-                close_fds=False,
-                process_group=0,
-                preexec_fn=become,
-            )
-        except BaseException:
-            warden.forget_since_mark()
-            if terminal is not None and foreground:
+        Raises OSError or ValueError if it cannot be started. `additions` go into its environment, as `NAME=VALUE`.
+        """
+        self.status, self._terminal = None, terminal
+        self.foreground = terminal is not None and terminal.ours()
+        place = b"foreground" if self.foreground else b"background"
+        self._send(b"start " + b"\0".join((place, *additions)))
+        word, _, rest = (await self._receive()).partition(b" ")
+        if word == b"failed":
+            if terminal is not None and self.foreground:
                 terminal.take_back_from_nobody()
-            raise
-        if terminal is not None and foreground:
-            terminal.lent_to = process.pid
-        return cls(process, warden, terminal, foreground=foreground)
-
-    def look(self) -> None:
-        """Take note of what became of it. Called at every SIGCHLD."""
-        if self.status is not None:
-            return
-        try:
-            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
-        except ChildProcessError:
-            pid, status = self.pid, 0  # Somebody ignores SIGCHLD for us: its status is lost.
-        if not pid:
-            return
-        if os.WIFSTOPPED(status):
-            self._stopped = os.WSTOPSIG(status)
-        else:
-            self.status = self._process.returncode = os.waitstatus_to_exitcode(status)
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+            number, _, text = rest.partition(b" ")
+            self.status = 0
+            raise OSError(int(number), text.decode()) if int(number) else ValueError(text.decode())
+        self._pid = int(rest)
+        if terminal is not None and self.foreground:
+            terminal.lent_to = self._pid
 
     async def wait(self) -> int:
-        """Its status, once it has ended; a stop typed at the terminal stops the worker's whole job meanwhile."""
-        while True:
-            self.look()
-            if self.status is not None:
-                break
-            stopped, self._stopped = self._stopped, None
-            if stopped in JOB_STOPS and self._terminal is not None:
+        """Return the command's status once it and its tree have ended.
+
+        A stop that is typed at the terminal stops the worker's whole job meanwhile. May be cancelled and called again.
+        """
+        while self.status is None:
+            word, _, rest = (await self._receive()).partition(b" ")
+            if word == b"stopped" and int(rest) in JOB_STOPS and self._terminal is not None:
                 await self._stop_job(self._terminal)
-            elif stopped is None:
-                await self._changed.wait()
+            elif word == b"over":
+                self.status = int(rest)
         if self._terminal is not None:
             self._terminal.take_back(restore=self.status != 0)
         return self.status
 
     async def _stop_job(self, terminal: Terminal) -> None:
-        """Stop as the shell that started the worker expects of its job; returns when it was told to go on."""
+        """Stop as the shell that started the worker expects of its job; returns when it was continued."""
         terminal.take_back(restore=False)
         os.killpg(os.getpgrp(), signal.SIGTSTP)
-        # Going on from here; or never stopped, where there is no shell that could say so.
+        # Continued from here; or never stopped, if there is no shell that could continue it.
         if terminal.ours():
             self.foreground = True
-            terminal.lend(self.pid)
+            terminal.lend(self._pid)
         else:
             # In the background it will stop again if it still wants the terminal: not in a hurry.
             await anyio.sleep(STOP_AGAIN_S)
-        signal_group(self.pid, signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     def signal(self, number: int) -> None:
-        """Send a signal to all of its group."""
-        signal_group(self.pid, number)
+        """Send a signal to the command's process group."""
+        self._send(b"signal %d" % number)
 
-    def let_go(self) -> None:
-        """It ended by itself: what it left running in its group is its own affair."""
-        self._warden.unwatch(self.pid)
+    def end(self, *, at_once: bool = False) -> None:
+        """Have the whole tree ended: SIGTERM, then SIGKILL, or SIGKILL at once. `wait` returns when it is done."""
+        self._send(b"now" if at_once else b"end")
 
-    async def end(self, kill_after_s: float, at_once: anyio.Event) -> None:
-        """End its whole group: SIGTERM, then SIGKILL after `kill_after_s` or when `at_once` is set."""
-        self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)
-        with anyio.move_on_after(kill_after_s):
-            async with anyio.create_task_group() as tasks:
+    def _send(self, message: bytes) -> None:
+        try:
+            self._channel.send(message)
+        except OSError:
+            pass  # The supervisor is gone, which the next receive reports.
 
-                async def hurry() -> None:
-                    await at_once.wait()
-                    tasks.cancel_scope.cancel()
+    async def _receive(self) -> bytes:
+        while True:
+            try:
+                message = self._channel.recv(MESSAGE_MAX)
+            except BlockingIOError:
+                await anyio.wait_readable(self._channel)
+                continue
+            except OSError:
+                message = b""
+            if not message:
+                raise SupervisorLostError
+            return message
 
-                tasks.start_soon(hurry)
-                await self._gone()
-                tasks.cancel_scope.cancel()
-        if self.status is None or group_lives(self.pid):
-            self.signal(signal.SIGKILL)
-            with anyio.move_on_after(GONE_S):
-                await self._gone()
-        await self.wait()
-        self._warden.unwatch(self.pid)
-
-    async def _gone(self) -> None:
-        await self.wait()
-        while group_lives(self.pid):  # noqa: ASYNC110  (nothing tells when a group has become empty)
-            await anyio.sleep(0.02)
+    def close(self) -> None:
+        """Let the supervisor leave; it ends what still runs under it."""
+        self._channel.close()
 
 
-async def look_after(children: Iterable[Child], forward: Callable[[int], None]) -> None:
-    """Look at the children whenever one changes, and hand on the signals that are theirs."""
-    with anyio.open_signal_receiver(signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2) as signals:
-        for child in [*children]:
-            child.look()
-        async for number in signals:
-            if number == signal.SIGCHLD:
-                for child in [*children]:
-                    child.look()
-            else:
-                forward(number)
+class Supervisors:
+    """The supervisors of one worker process, and what is to be done if one of them is killed."""
+
+    def __init__(self, groups: Sequence[CommandGroup]) -> None:
+        self.groups = groups
+
+    @classmethod
+    def start(cls, command: Sequence[str], count: int, *, kill_after_s: float, leave_daemons: bool = False) -> Self:
+        """Fork `count` supervisors for `command`. Must be called before there are threads or an event loop."""
+        if not leave_daemons:
+            process_tree.become_subreaper()
+        groups: list[CommandGroup] = []
+        for _ in range(count):
+            pid, channel = start_supervisor(
+                command,
+                others=[group._channel for group in groups],
+                kill_after_s=kill_after_s,
+                keep_stdin=count == 1,
+                leave_daemons=leave_daemons,
+            )
+            groups.append(CommandGroup(pid, channel))
+        return cls(groups)
+
+    async def end_strays(self, daemon: int) -> None:
+        """Kill what a killed supervisor left behind: this process, a subreaper too, has adopted it.
+
+        Args:
+            daemon: a daemon that this process started is below it as well, and is spared.
+        """
+        spared = frozenset([daemon, *(group.supervisor for group in self.groups)])
+        with anyio.move_on_after(STRAYS_S, shield=True):
+            while strays := process_tree.descendants(os.getpid(), without=spared):
+                for process in strays:
+                    process_tree.signal_process(process, signal.SIGKILL)
+                await anyio.sleep(0.01)
+
+    def close(self) -> None:
+        """Let all supervisors leave, and wait until they have."""
+        for group in self.groups:
+            group.close()
+        for group in self.groups:
+            try:
+                os.waitpid(group.supervisor, 0)
+            except ChildProcessError:
+                pass

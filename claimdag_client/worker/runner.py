@@ -1,8 +1,8 @@
 """`claimdag run` and `claimdag work`: a command run under a claim, for one node or for node after node.
 
-The command runs in a process group of its own while the claim is renewed; its exit status completes the node. When the
-claim is lost, or the worker told to stop, the whole group is ended; only then is the node handed back. What the node
-says (its summary) reaches the command in its environment and is never run.
+The command runs in a process group of its own while the claim is renewed; its exit status completes the node. Its whole
+tree of processes ends with the claim, before the node is completed or handed back. What the node says (its summary)
+reaches the command in its environment and is never run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.transport import connect
 from claimdag_client.cli.parsing import Parser, add_choice, add_lease, make_parser, seconds
 from claimdag_client.cli.session import UsageError
-from claimdag_client.worker.orphan_guard import Warden
+from claimdag_client.worker.process_group import Supervisors
+from claimdagd.descriptors import hold_standard_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,36 +28,36 @@ RUN_ABOUT = """Claim one node, run a command for it, and complete the node by th
 The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKET in its environment.
 The exit status is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started,
 and the node is handed back. Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node
-back and exits with 128+n."""
+back and exits with 128+n. Whatever the command started ends with the claim, in a session of its own too,
+unless --leave-daemons says otherwise."""
 
 WORK_ABOUT = """Run a command for node after node, each claimed when the one before is finished.
 
-As `claimdag run` for every node. It waits for work for good; with --until-empty it ends with 0 once all
+As `claimdag run` for every node. It waits for work indefinitely; with --until-empty it ends with 0 once all
 work is finished, failed or not, and with 3 where what is left needs a person. With -n N it
 is N workers, NAME/1 to NAME/N."""
 
 
 def main_run(argv: Sequence[str], place: Endpoint) -> int:
-    """`claimdag run`: the exit status."""
+    """Run `claimdag run`. Returns the exit status."""
     parser = make_parser("run", RUN_ABOUT, ["claimdag run --assignee alice 7q2f-17 -- make test"])
     parser.add_argument("id", metavar="ID", help="the node: its id, or the number in it")
     parser.add_argument("--gen", type=int, metavar="N", help="only if the node is at this generation")
     args, command = _parse(parser, argv)
-    warden = Warden.start(args.kill_after)
+    supervisors = _start_supervisors(args, command, 1)
     try:
         _settle_place(args, place)
         with connect(place, client="claimdag run") as connection:
             id = f"{connection.graph}-{int(args.id)}" if args.id.isascii() and args.id.isdigit() else args.id
         from claimdag_client.worker.pool import run_one
 
-        return run_one(place, id, command, warden, actor=args.actor, lease=args.lease, gen=args.gen,
-                       kill_after_s=args.kill_after)  # fmt: skip
+        return run_one(place, id, command, supervisors, actor=args.actor, lease=args.lease, gen=args.gen)
     finally:
-        warden.close()
+        supervisors.close()
 
 
 def main_work(argv: Sequence[str], place: Endpoint) -> int:
-    """`claimdag work`: the exit status."""
+    """Run `claimdag work`. Returns the exit status."""
     parser = make_parser(
         "work",
         WORK_ABOUT,
@@ -66,31 +67,35 @@ def main_work(argv: Sequence[str], place: Endpoint) -> int:
         ],
     )
     add_choice(parser)
-    parser.add_argument("-n", "--workers", type=int, default=1, metavar="N", help="so many at once")
+    parser.add_argument("-n", "--workers", type=int, default=1, metavar="N", help="how many run at once")
     parser.add_argument("--until-empty", action="store_true", help="end when all work is finished")
     args, command = _parse(parser, argv)
     if not 1 <= args.workers <= WORKERS_MAX:
         raise UsageError(f"-n {args.workers}: it is 1 to {WORKERS_MAX}")
-    warden = Warden.start(args.kill_after)
+    supervisors = _start_supervisors(args, command, args.workers)
     try:
         _settle_place(args, place)
         connect(place, client="claimdag work").close()
         from claimdag_client.worker.pool import work
 
         actors = [args.actor] if args.workers == 1 else [f"{args.actor}/{n}" for n in range(1, args.workers + 1)]
-        return work(place, actors, command, warden, role=args.role, slack=args.slack, strict=args.strict,
-                    lease=args.lease, until_empty=args.until_empty, kill_after_s=args.kill_after)  # fmt: skip
+        return work(place, actors, command, supervisors, role=args.role, slack=args.slack, strict=args.strict,
+                    lease=args.lease, until_empty=args.until_empty)  # fmt: skip
     finally:
-        warden.close()
+        supervisors.close()
 
 
 def _parse(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The options, and the command after `--`."""
+    """Return the options, and the command after `--`."""
     parser.add_argument("--assignee", "--actor", dest="actor", metavar="NAME", help="who works")
     add_lease(parser, "seconds of quiet after which the node goes to another (also 90s, 15m)")
     parser.add_argument(
         "--kill-after", type=seconds, default=KILL_AFTER_S, metavar="S",
         help="seconds between SIGTERM and SIGKILL when the command must end (5)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--leave-daemons", action="store_true",
+        help="end only the command's process group, and nothing that it left running when it ended by itself",
     )  # fmt: skip
     # Wanted by each, but said in words of its own when it is missing; so argparse would call it optional here.
     usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[--assignee NAME]", "--assignee NAME")
@@ -104,6 +109,12 @@ def _parse(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, lis
     if not command:
         raise UsageError("which command? it goes after --, as in: -- make test")
     return args, command
+
+
+def _start_supervisors(args: argparse.Namespace, command: list[str], count: int) -> Supervisors:
+    """Fork the supervisors, before there is a thread or an event loop."""
+    hold_standard_streams()
+    return Supervisors.start(command, count, kill_after_s=args.kill_after, leave_daemons=args.leave_daemons)
 
 
 def _settle_place(args: argparse.Namespace, place: Endpoint) -> None:

@@ -40,14 +40,14 @@ class Terminal:
             return False
 
     def lend(self, group: int) -> None:
-        """Put a group in the foreground. Used between fork and exec too."""
+        """Put a group in the foreground."""
         self.lent_to = group
-        _set_foreground(group)
+        lend_terminal(group)
 
     def take_back_from_nobody(self) -> None:
         """As take_back, when the group that it was lent to never came to be."""
         self.lent_to = None
-        _set_foreground(os.getpgrp())
+        lend_terminal(os.getpgrp())
 
     def take_back(self, *, restore: bool) -> None:
         """Put this process's group back there, if the loan still stands; `restore` undoes what a killed one left."""
@@ -55,14 +55,15 @@ class Terminal:
         try:
             if group is None or os.tcgetpgrp(STDIN) not in (group, os.getpgrp()):
                 return  # The shell has given it to somebody else.
-            _set_foreground(os.getpgrp())
+            lend_terminal(os.getpgrp())
             if restore:
                 termios.tcsetattr(STDIN, termios.TCSADRAIN, self._modes)
         except (OSError, termios.error):
             pass  # It hung up.
 
 
-def _set_foreground(group: int) -> None:
+def lend_terminal(group: int) -> None:
+    """Put a group in the foreground of the terminal on standard input. Used between fork and exec too."""
     # From the background this costs a SIGTTOU, unless that is blocked.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:
