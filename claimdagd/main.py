@@ -1,7 +1,6 @@
 """The command `claimdagd`: reads the arguments, takes the place on the file system, recovers the state and serves it.
 
-Here the layers meet: store, graph, service and shell know nothing of each other's making. Must hold no rule of the
-graph, and say everything that went wrong in one line with what to do about it.
+Must hold no rule of the graph, and say everything that went wrong in one line with what to do about it.
 """
 
 from __future__ import annotations
@@ -20,22 +19,20 @@ from typing import Any
 import anyio
 
 from claimdagd import __version__
+from claimdagd.app import Opened, open_service
 from claimdagd.core.graph import Graph
 from claimdagd.descriptors import hold_standard_streams
 from claimdagd.limits import EXIT_ALREADY_RUNNING, EXIT_BUG, EXIT_CORRUPT, EXIT_OS, EXIT_STORAGE, EXIT_UNSAFE
 from claimdagd.model import LEASE_MAX_S, TAG_ALPHABET
-from claimdagd.paths import UnsafePathError, check_socket_path, choose_directory, choose_socket
-from claimdagd.server.host import listener as listening
+from claimdagd.paths import UnsafePathError
 from claimdagd.server.host import logs, open_files
-from claimdagd.server.host.directory import open_directory
-from claimdagd.server.host.lock import Held, Lock, same_file
+from claimdagd.server.host.lock import Held
+from claimdagd.server.host.place import Place
 from claimdagd.server.host.systemd import Notifier
 from claimdagd.server.server import Options, Server
 from claimdagd.service import Config, Service
 from claimdagd.store.errors import Damaged, StorageError
 from claimdagd.store.files import OsFiles
-from claimdagd.store.recovery import collector_off, recover
-from claimdagd.store.store import Store
 
 log = logging.getLogger("claimdagd")
 
@@ -104,37 +101,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
-    uid = os.geteuid()
     max_connections = open_files.connections_allowed()
     notifier = Notifier.from_environ(os.environ, os.getpid())
-    adopted = listening.adopt(os.environ, os.getpid())
-    try:
-        directory = choose_directory(arguments.dir, os.environ, uid)
-        socket_path = adopted.path if adopted else choose_socket(arguments.socket, os.environ, directory)
-    except FileNotFoundError as exc:
-        raise OSError(
-            "the working directory is gone, so no path relative to it leads anywhere: cd elsewhere, or name absolute "
-            "paths with --dir and --socket"
-        ) from exc
-    if adopted is None:
-        check_socket_path(socket_path)
-    directory_fd = open_directory(directory, uid)
-    locks = [Lock.take(os.path.join(directory, "lock"), uid)]
-    if adopted is None and socket_path != os.path.join(directory, "sock"):
-        # The directory's lock says nothing of a socket elsewhere, which a daemon of another directory may serve.
-        locks.append(Lock.take(f"{socket_path}.lock", uid))
-    graph, store, service = _recover(arguments, directory)
-    listener = adopted or listening.bind(socket_path, uid)
-    directory_itself = os.fstat(directory_fd)
-
-    def dispossessed() -> str | None:
-        if not same_file(directory, directory_itself):
-            return f"the directory {directory}"
-        for lock in locks:
-            if not lock.is_ours():
-                return f"the lock {lock.path}"
-        return None if listener.is_ours() else f"the socket {listener.path}"
-
+    place = Place.take(arguments.dir, arguments.socket, os.environ, os.geteuid())
+    service, graph, store, _recovered = _open(arguments, place.directory)
+    listener = place.listen()
     server = Server(
         service,
         listener,
@@ -142,7 +113,7 @@ def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
         options=Options(idle_exit_s=arguments.idle_exit, max_connections=max_connections),
         notifier=notifier,
         sync=store.sync if arguments.durability == "fsync" else None,
-        dispossessed=dispossessed,
+        ownership_lost=place.ownership_lost,
         status=lambda: _status(graph, server),
         housekeep=Housekeeping(service, repeats),
     )
@@ -155,30 +126,23 @@ def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
     finally:
         listener.close()
         store.close()
-        for lock in reversed(locks):
-            lock.close()
+        place.close()
 
 
-def _recover(arguments: argparse.Namespace, directory: str) -> tuple[Graph, Store, Service]:
-    """Build the layers from what is on disk; the collector never has to look at it again."""
-    clock = SystemClock()
-    files = OsFiles()
-    fsync = arguments.durability == "fsync"
-    recovered = recover(files, directory, salvage=arguments.salvage, new_tag=_new_tag, at=clock.wall())
-    for note in recovered.notes:
+def _open(arguments: argparse.Namespace, directory: str) -> Opened:
+    """Open the service, and spare the collector what is on disk."""
+    config = Config(
+        grace_s=arguments.grace, fsync=arguments.durability == "fsync", pid=os.getpid(), check=arguments.check
+    )
+    opened = open_service(
+        OsFiles(), directory, SystemClock(), config,
+        new_tag=_new_tag, salvage=arguments.salvage, max_nodes=arguments.max_nodes, lease_s=arguments.lease,
+    )  # fmt: skip
+    for note in opened.recovered.notes:
         log.warning("%s", note)
-    graph = Graph(recovered.tag, max_nodes=arguments.max_nodes, default_lease_s=arguments.lease)
-    with collector_off():
-        try:
-            graph.load(recovered.nodes, recovered.capacities, recovered.next_number, clock.now())
-        except ValueError as exc:
-            raise Damaged(directory, None, str(exc)) from exc
-    store = Store(files, directory, arguments.durability, recovered)
-    store.on_repair = log.error
-    config = Config(grace_s=arguments.grace, fsync=fsync, pid=os.getpid(), check=arguments.check)
-    service = Service(graph, store, clock, config, once=recovered.once, ledger=recovered.ledger)
-    tame_the_collector()
-    return graph, store, service
+    opened.store.on_repair = log.error
+    freeze_gc()
+    return opened
 
 
 class Housekeeping:
@@ -191,7 +155,7 @@ class Housekeeping:
         self._not_before = 0.0
 
     def __call__(self) -> None:
-        spare_the_collector()
+        collect_young_objects()
         self._repeats.report()
         if time.monotonic() < self._not_before:
             return
@@ -206,14 +170,14 @@ class Housekeeping:
             self._trouble = ""
 
 
-def tame_the_collector() -> None:
-    """From now on it looks at what is young, and by itself never at what has come to stay."""
+def freeze_gc() -> None:
+    """Have the garbage collector look at young objects alone from now on: what is loaded stays."""
     gc.set_threshold(YOUNG_OBJECTS, 20, NEVER)
     gc.freeze()
 
 
-def spare_the_collector() -> None:
-    """Collect the young; what outlives that has come to stay, without cycles: references alone free it when it goes."""
+def collect_young_objects() -> None:
+    """Collect the young objects, and freeze what outlives that: it has no cycles, so references alone free it."""
     gc.collect(1)
     gc.freeze()
 

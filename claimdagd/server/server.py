@@ -43,7 +43,7 @@ LAST_REQUESTS_S = 0.2
 LEAVE_WITHIN_S = 0.8
 
 #: Exit status of a daemon that lost its directory, lock or socket (EX_IOERR).
-EXIT_DISPOSSESSED = 74
+EXIT_OWNERSHIP_LOST = 74
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +71,11 @@ class Server:
         options: Options = Options(),
         notifier: Notifier | None = None,
         sync: Callable[[], None] | None = None,
-        dispossessed: Callable[[], str | None] = lambda: None,
+        ownership_lost: Callable[[], str | None] = lambda: None,
         status: Callable[[], str] = lambda: "",
         housekeep: Callable[[], None] = lambda: None,
     ) -> None:
-        """`sync` flushes the journal, blocking; `dispossessed` says what is no longer this daemon's own.
+        """`sync` flushes the journal, blocking; `ownership_lost` says what is no longer this daemon's own.
 
         `status` is a line for a supervisor, `housekeep` is called with every heartbeat.
         """
@@ -89,7 +89,7 @@ class Server:
         self._options = options
         self._notifier = notifier or Notifier()
         self._sync = sync
-        self._dispossessed = dispossessed
+        self._ownership_lost = ownership_lost
         self._status = status
         self._housekeep = housekeep
         self._uid = os.geteuid()
@@ -255,9 +255,9 @@ class Server:
             now = time.monotonic()
             for connection in [each for each in self.slow if each.deadline < now]:
                 connection.on_deadline()
-            if lost := self._dispossessed():
+            if lost := self._ownership_lost():
                 log.error("%s is no longer this daemon's own: it leaves", lost)
-                self.stop(f"{lost} is no longer its own", EXIT_DISPOSSESSED)
+                self.stop(f"{lost} is no longer its own", EXIT_OWNERSHIP_LOST)
             self._acceptor.resume()  # descriptors that ran out may have come back elsewhere
             self._leave_if_idle(now)
             self._housekeep()

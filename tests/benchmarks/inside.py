@@ -5,10 +5,11 @@ Must not take any part of the daemon's place: it wires the layers as claimdagd.m
 
 from __future__ import annotations
 
+from claimdagd.app import open_service
 from claimdagd.core.graph import Graph
 from claimdagd.service import Config, Service
 from claimdagd.store.files import OsFiles
-from claimdagd.store.recovery import collector_off, recover
+from claimdagd.store.recovery import recover
 from claimdagd.store.store import Store
 from tests.support.clock import RealClock
 
@@ -23,9 +24,7 @@ def new_service(graph: Graph, directory: str) -> Service:
 
 def reopened(directory: str, max_nodes: int) -> Service:
     """A service over the state that `directory` holds."""
-    files = OsFiles()
-    recovered = recover(files, directory, new_tag=lambda: "n3w0")
-    graph = Graph(recovered.tag, max_nodes=max_nodes)
-    with collector_off():
-        graph.load(recovered.nodes, recovered.capacities, recovered.next_number, RealClock().now())
-    return Service(graph, Store(files, directory, "process", recovered), RealClock(), Config())
+    opened = open_service(
+        OsFiles(), directory, RealClock(), Config(), new_tag=lambda: "n3w0", max_nodes=max_nodes
+    )
+    return opened.service

@@ -18,7 +18,7 @@ import msgspec
 
 from claimdagd.core.apply import apply_request
 from claimdagd.core.graph import Graph
-from claimdagd.main import spare_the_collector, tame_the_collector
+from claimdagd.main import collect_young_objects, freeze_gc
 from claimdagd.model import Dep, Kind
 from claimdagd.service import Service
 from claimdagd.wire import Cancel, ClaimNext, Complete, Link, List, Release, Submit, SubmitNode, Upsert
@@ -114,11 +114,11 @@ def longest_steps(count: int) -> dict[str, Step]:
             line = msgspec.json.encode(request)
             return timed(lambda: service.receive(session, [line]))
 
-        tame_the_collector()
+        freeze_gc()
         submits = []
         for submit in batches("layered", count, TAG):
             submits.append(ask(submit))
-            spare_the_collector()  # as the daemon does twice a second
+            collect_young_objects()  # as the daemon does twice a second
         found["submit of 4,000 nodes"] = (max(submits), f"the longest; the median is {median(submits):.0f}")
         found["first claim_next after these"] = (ask(ClaimNext(actor="w")), "depths follow the submits")
         ask(Release(id=next(iter(graph.by_assignee.values())).record.id, actor="w"))
@@ -153,11 +153,11 @@ def snapshot_steps(service: Service) -> list[float]:
 
 def longest_cascades(count: int) -> dict[str, Step]:
     """Requests that change as many nodes as there are."""
-    tame_the_collector()
+    freeze_gc()
     graph = Graph(TAG, max_nodes=count + BATCH)
     for submit in batches("star", count, TAG):
         apply_request(graph, submit, 0.0, 0.0)
-    spare_the_collector()
+    collect_young_objects()
     v = apply_request(graph, ClaimNext(actor="w"), 0.0, 0.0)[0].v
     assert v is not None
     star = timed(lambda: apply_request(graph, Complete(id=v.record.id), 0.0, 0.0))
@@ -167,7 +167,7 @@ def longest_cascades(count: int) -> dict[str, Step]:
     for start in range(1, count, BATCH):
         nodes = (SubmitNode(parent=f"{TAG}-1"),) * min(BATCH, count - start)
         apply_request(graph, Submit(nodes=nodes, returns=()), 0.0, 0.0)
-    spare_the_collector()
+    collect_young_objects()
     cancel = timed(lambda: apply_request(graph, Cancel(id=f"{TAG}-1"), 0.0, 0.0))
     return {
         "complete of a star's centre": (star, "every other node becomes ready"),

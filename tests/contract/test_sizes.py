@@ -23,7 +23,6 @@ TO_DIVIDE = {
     "claimdag_client/_transport/connection.py",
 }
 LONG_FUNCTIONS_TO_DIVIDE = {
-    ("claimdagd/main.py", "_run"),
     ("claimdagd/store/journal.py", "restart"),
     ("claimdagd/store/store.py", "_write"),
 }

@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from claimdagd.core.graph import Graph
-from claimdagd.service import Config, Service
+from claimdagd.app import open_service
+from claimdagd.service import Config
 from claimdagd.store.files import OsFiles
-from claimdagd.store.recovery import recover
-from claimdagd.store.store import Store
 from tests.support.clock import ManualClock
 
 TAG = "7q2f"
@@ -35,11 +33,10 @@ class World:
     def __init__(self, directory: Path, max_nodes: int = 4096) -> None:
         self.clock = ManualClock(1000.0, WALL)
         directory.mkdir(parents=True)
-        recovered = recover(OsFiles(), str(directory), salvage=False, new_tag=lambda: TAG, at=self.clock.wall())
-        graph = Graph(recovered.tag, max_nodes=max_nodes)
-        graph.load(recovered.nodes, recovered.capacities, recovered.next_number, self.clock.now())
-        self.store = Store(OsFiles(), str(directory), "process", recovered)
-        self.service = Service(graph, self.store, self.clock, Config(pid=PID, check=True))
+        opened = open_service(
+            OsFiles(), str(directory), self.clock, Config(pid=PID, check=True), new_tag=lambda: TAG, max_nodes=max_nodes
+        )
+        self.service, self.store = opened.service, opened.store
         self.service.on_snapshot = self._want_snapshot
         self._snapshot_wanted = False
         self._sessions: dict[str, Any] = {}

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from claimdagd.app import open_service
 from claimdagd.core import invariants
 from claimdagd.core.graph import Graph
 from claimdagd.limits import LINE_MAX_BYTES
 from claimdagd.server.loop.framer import Framer, TooLong
-from claimdagd.service import Config, Service
+from claimdagd.service import Config
 from claimdagd.store.errors import Damaged
 from claimdagd.store.recovery import Recovered, recover
-from claimdagd.store.store import Store
 from claimdagd.wire import Code
 from tests.simulation.fault_disk import Disk
 from tests.support.clock import ManualClock
@@ -50,11 +50,10 @@ class Protocol:
 
     def __init__(self, max_nodes: int = 64) -> None:
         self.disk = Disk(DIR)
-        recovered = recover(self.disk, DIR, new_tag=lambda: TAG)
-        self.graph = Graph(TAG, max_nodes=max_nodes)
-        self.store = Store(self.disk, DIR, "process", recovered)
         self.clock = ManualClock()
-        self.service = Service(self.graph, self.store, self.clock, Config())
+        self.service, self.graph, self.store, _ = open_service(
+            self.disk, DIR, self.clock, Config(), new_tag=lambda: TAG, max_nodes=max_nodes
+        )
         self.out: list[bytes] = []
         self.session = self.service.open(self.out.append, _nothing)
         self.other = self.service.open(_ignore, _nothing)

@@ -18,10 +18,10 @@ import msgspec
 import claimdagd.service.snapshots
 import claimdagd.store.journal
 import claimdagd.store.snapshot
+from claimdagd.app import open_service
 from claimdagd.core.graph import Graph
 from claimdagd.service import Config, Service
 from claimdagd.store.errors import StorageError
-from claimdagd.store.recovery import recover
 from claimdagd.store.store import Store
 from tests.simulation.fault_disk import Disk, FaultyFiles, Killed
 from tests.support.clock import ManualClock
@@ -199,26 +199,16 @@ class World:
         plan = self.plan
         self.note(f"BOOT life {self.life}")
         try:
-            recovered = recover(self.files, DIR, new_tag=lambda: TAG)
-            graph = Graph(
-                recovered.tag, max_nodes=plan.max_nodes, default_lease_s=plan.lease_s, starvation=plan.starvation
-            )
-            graph.load(recovered.nodes, recovered.capacities, recovered.next_number, self.clock.now())
-            store = Store(self.files, DIR, "fsync" if plan.fsync else "process", recovered)
+            opened = open_service(
+                self.files, DIR, self.clock, Config(grace_s=plan.grace_s, fsync=plan.fsync),
+                new_tag=lambda: TAG, max_nodes=plan.max_nodes, lease_s=plan.lease_s, starvation=plan.starvation,
+            )  # fmt: skip
         except StorageError as exc:
             self.note(f"no start: {exc}")
             self.trouble_at = self.clock.t
             self.disk.kill()
             return False
-        self.graph, self.store = graph, store
-        service = Service(
-            graph,
-            store,
-            self.clock,
-            Config(grace_s=plan.grace_s, fsync=plan.fsync),
-            once=recovered.once,
-            ledger=recovered.ledger,
-        )
+        service, self.graph, self.store, recovered = opened
         service.on_wake = self._on_wake
         service.on_shutdown = self._on_shutdown
         service.on_snapshot = self._on_snapshot

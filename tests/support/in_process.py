@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from claimdagd.app import open_service
 from claimdagd.core import invariants
-from claimdagd.core.graph import Graph
 from claimdagd.service import Config, Service
 from claimdagd.store.errors import StorageError
-from claimdagd.store.recovery import recover
-from claimdagd.store.store import Store
 from tests.simulation.fault_disk import Disk, FaultyFiles
 from tests.support.clock import ManualClock
 
@@ -53,13 +51,10 @@ class InProcessDaemon:
         self.disk = disk or Disk(DIR)
         self.files = FaultyFiles(self.disk)
         self.clock = ManualClock()
-        found = recover(self.files, DIR, new_tag=lambda: tag)
-        self.graph = Graph(found.tag, max_nodes=max_nodes)
-        self.graph.load(found.nodes, found.capacities, found.next_number, self.clock.now())
-        self.store = Store(self.files, DIR, "fsync" if fsync else "process", found)
-        self.service = Service(
-            self.graph, self.store, self.clock, Config(grace_s=grace, fsync=fsync), once=found.once, ledger=found.ledger
+        opened = open_service(
+            self.files, DIR, self.clock, Config(grace_s=grace, fsync=fsync), new_tag=lambda: tag, max_nodes=max_nodes
         )
+        self.service, self.graph, self.store, _ = opened
         self.service.tick()
 
     def peer(self) -> Peer:

@@ -425,17 +425,17 @@ async def test_shutdown_does_not_wait_for_a_peer_that_does_not_read(short_dir: P
         assert time.monotonic() - started < 1
 
 
-async def test_dispossessed_server_says_so_and_leaves(
+async def test_server_whose_place_is_lost_says_so_and_leaves(
     short_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A socket's path that is another's by now is not unlinked on the way out (law 9.4)."""
     monkeypatch.setattr(server_module, "HEARTBEAT_S", 0.02)
     lost: list[str] = []
-    async with serving(short_dir, dispossessed=lambda: lost[0] if lost else None) as running:
+    async with serving(short_dir, ownership_lost=lambda: lost[0] if lost else None) as running:
         running.path.unlink()
         with socket.socket(socket.AF_UNIX) as usurper:
             usurper.bind(str(running.path))
             lost.append("the socket")
-            await running.until(lambda: running.status == server_module.EXIT_DISPOSSESSED, "leaving")
+            await running.until(lambda: running.status == server_module.EXIT_OWNERSHIP_LOST, "leaving")
             assert running.path.exists()
     assert "the socket is no longer" in caplog.text
