@@ -23,11 +23,11 @@ LEDGER_ENTRIES_MAX: "Final" = 16_384
 
 ROLES: "Final" = ("unset", "explore", "architect", "implementor", "verifier", "orchestrator", "general")
 KINDS: "Final" = ("task", "step", "goal", "molecule")
-#: Kinds that nobody claims: their children decide them.
+#: Kinds that cannot be claimed: their children decide them.
 GROUPS: "Final" = ("goal", "molecule")
 #: Statuses that only `reopen` leaves.
 TERMINAL: "Final" = ("done", "failed", "cancelled")
-#: Statuses of a node that somebody holds under a lease.
+#: Statuses of a node that is held under a lease.
 LIVE: "Final" = ("claimed", "running")
 
 # Exit statuses of the daemon, by the numbers of sysexits.h.

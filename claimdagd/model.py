@@ -66,7 +66,7 @@ class When(StrEnum):
 
 GROUPS = frozenset(map(Kind, limits.GROUPS))
 TERMINAL = frozenset(map(Status, limits.TERMINAL))
-#: A node that somebody holds under a lease.
+#: Statuses of a node that is held under a lease.
 LIVE = frozenset(map(Status, limits.LIVE))
 #: A node on which work has begun, or that ended by work rather than by a cancellation.
 STARTED = frozenset({Status.CLAIMED, Status.RUNNING, Status.COMPLETING, Status.DONE, Status.FAILED})

@@ -70,7 +70,7 @@ def check_socket_path(path: str) -> None:
 
 
 def make_directory(path: str) -> None:
-    """Make the directory `path` and every missing one above it, each with mode 0700 whatever the umask.
+    """Make the directory `path` and every missing one above it, each with mode 0700 under any umask.
 
     A directory that exists is left as it is. Raises OSError.
     """
@@ -89,9 +89,9 @@ def make_directory(path: str) -> None:
 
 
 def open_private(path: str, flags: int) -> int:
-    """Open the regular file `path` with `flags`, or make it with mode 0600 whatever the umask.
+    """Open the regular file `path` with `flags`, or make it with mode 0600 under any umask.
 
-    Symbolic links, pipes and whatever else is not a regular file are refused. The descriptor is closed on exec and is
+    Symbolic links, pipes and all else that is not a regular file are refused. The descriptor is closed on exec and is
     never one of the standard streams'. Raises OSError.
     """
     # O_NONBLOCK: a pipe of that name must be refused, not waited for.

@@ -156,7 +156,7 @@ class Pump:
                         self._wake()
                     lines = opened.lines.feed(await opened.stream.receive(262144))
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError, ValueError):
-                pass  # Whatever broke the connection, the remedy is another one.
+                pass  # However the connection broke, the remedy is another one.
             tasks.cancel_scope.cancel()
 
     async def _send(self, stream: anyio.abc.ByteStream, scope: anyio.CancelScope) -> None:

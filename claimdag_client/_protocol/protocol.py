@@ -1,7 +1,7 @@
 """The client's end of the protocol without I/O: requests under way, claims held, and when to renew them.
 
 Both clients drive it: they send the bytes of `data_to_send`, pass the daemon's lines to `receive_line`, report
-`connection_made` and `connection_lost`, and call `handle_timer` at `next_timer`. It promises, whatever the connection
+`connection_made` and `connection_lost`, and call `handle_timer` at `next_timer`. It promises, however the connection
 does:
 
 - Every call is settled once. A dropped connection costs nothing: an unanswered request is sent again on the next one. A

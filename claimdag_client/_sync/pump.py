@@ -187,7 +187,7 @@ class Pump:
                     if not self._turn(sock, selector, lines):
                         break
             except (OSError, ValueError):
-                pass  # Whatever broke the connection, the remedy is another one.
+                pass  # However the connection broke, the remedy is another one.
             finally:
                 with self._lock:
                     self._socket = None

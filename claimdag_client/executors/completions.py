@@ -20,7 +20,7 @@ class Completions:
         self._writer.setblocking(False)
 
     async def watch(self) -> None:
-        """Wake whoever waits for a future that has ended, until cancelled."""
+        """Wake every task that waits for a future that has ended, until cancelled."""
         while True:
             await anyio.wait_readable(self._reader)
             try:

@@ -30,7 +30,7 @@ class Report:
 
     done: int = 0
     failed: int = 0
-    #: Claims that were lost while they ran: cancelled by a person, or taken back.
+    #: Claims that were lost while they ran: cancelled by a person, or reclaimed.
     lost: int = 0
     #: The last error of each node that failed here.
     errors: dict[str, str] = field(default_factory=dict)

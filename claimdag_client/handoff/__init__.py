@@ -1,1 +1,1 @@
-"""`claimdag init --agents`: the files by which an agent's host finds claimdag, written and taken back. No daemon."""
+"""`claimdag init --agents`: the files by which an agent's host finds claimdag, written and removed. No daemon."""

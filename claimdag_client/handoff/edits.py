@@ -1,4 +1,4 @@
-"""Edits of other people's files that leave every other byte as it was, and can be taken back exactly. Pure text.
+"""Edits of other people's files that leave every other byte as it was, and can be undone exactly. Pure text.
 
 Prose and TOML get a block between two marks. JSON has no comments, so an entry is put first into its object or array;
 what may be removed is found by trying: a removal is right if the same edit of its result gives the text again.

@@ -1,7 +1,7 @@
 """Which actors the agent host above this process works as. Reads small files and /proc; asks no daemon.
 
 `claimdag mcp` leaves a file beside the socket, named after its process, with its actor and the host that started it. A
-hook of the same host finds it by the host's process number. A file of a process that has ended is passed over.
+hook of the same host finds it by the host's process number. A file of a process that has ended is ignored.
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ class Graph:
         return {status: n + self.groups[status] for status, n in self.work.items()}
 
     def is_live(self, v: Vertex) -> bool:
-        """Return whether `v` is held under a lease; a running group is nobody's claim."""
+        """Return whether `v` is held under a lease; a running group has no holder."""
         return not v.group and v.record.status in LIVE
 
 

@@ -40,14 +40,14 @@ def _check_links(graph: Graph, v: Vertex) -> None:
             assert t.dependents is not None
             own = is_ancestor(t, v) and not t.group
             assert t.dependents[v] == (d.when == "after_any") + 2 * own, v
-    gate = needy = None
+    gate = ancestor = None
     a = v.parent
     while a is not None:
         gate = gate or (a if a.group else None)
-        needy = needy or (a if a.record.needs else None)
+        ancestor = ancestor or (a if a.record.needs else None)
         a = a.parent
     assert v.gating_group is gate, v
-    assert v.resource_ancestor is needy, v
+    assert v.resource_ancestor is ancestor, v
 
 
 def _check_counts(graph: Graph, v: Vertex) -> None:

@@ -1,4 +1,4 @@
-"""What one accepted request changed: for the journal, for whoever waits, and to undo it. Decides nothing."""
+"""What one accepted request changed: for the journal, for those who wait, and to undo it. Decides nothing."""
 
 from __future__ import annotations
 

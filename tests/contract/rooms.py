@@ -179,7 +179,6 @@ KNOWN: dict[tuple[str, str], str] = {
 }
 #: Circles of modules of today, each by its members, to be opened one after the other.
 KNOWN_CIRCLES: tuple[set[str], ...] = (
-    {"claimdagd.service.queries", "claimdagd.service.service"},
     {"claimdag_client.cli.parsing", "claimdag_client.cli.session"},
 )  # fmt: skip
 

@@ -245,7 +245,7 @@ class ReadyQueue:
         return None
 
     def head(self, scheduling: SchedulingClass) -> Entry | None:
-        """Return the first entry of a class, of whatever role."""
+        """Return the first entry of a class, of any role."""
         return _first(self._head_of_role(scheduling, role) for role in scheduling.heads)
 
     # -------------------------------------------------------------------------------------------- lack of units

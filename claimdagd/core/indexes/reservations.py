@@ -80,7 +80,7 @@ class Reservations:
         """Decide for whom units are reserved; return whether that has changed (law 6.6, 6.7).
 
         Nothing is reserved for a node that could not run even with all units back. Nor is anything reserved unless a
-        live claim could bring back what the node lacks: otherwise nobody knows when that comes, and the others may be
+        live claim could bring back what the node lacks: otherwise the time of that is unknown, and the others may be
         waiting for what is free.
         """
         reserved = []

@@ -50,7 +50,7 @@ class ResourceTable:
         self._on_freed(resource, self.free(resource))
 
     def free(self, resource: str) -> int:
-        """Return how many units nobody holds: 0 if the capacity was lowered below what is held."""
+        """Return how many units are free: 0 if the capacity was lowered below what is held."""
         semaphore = self.semaphores.get(resource)
         return max(0, self.capacity(resource) - (semaphore.used if semaphore is not None else 0))
 

@@ -39,7 +39,7 @@ class Cascade:
     def run(self) -> None:
         """Follow the cascade to its end."""
         while self._ended or self._waiting:
-            # Ends first: a group whose last child has ended is decided by its children, whatever it waited on itself.
+            # Ends first: a group whose last child has ended is decided by them, not by what it waited on.
             if self._ended:
                 self._end(self._ended.pop())
             else:
@@ -195,7 +195,7 @@ def cancel_if_dep_failed(
 ) -> None:
     """Cancel those of `nodes` that have a new dep on a failed node: an edge is judged when it is added (law 3.8).
 
-    The existing edges are left alone: a reopened node waits for a failed one, whatever else it is made to wait on.
+    The existing edges are left alone: a reopened node waits for a failed one, also with new deps beside it.
     """
     for v in nodes:
         if v.record.status in TERMINAL or v.record.outcome is not None:

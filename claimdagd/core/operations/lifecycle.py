@@ -15,7 +15,7 @@ from claimdagd.wire import Archive, Cancel, Code, Reopen, Unarchive
 
 
 def cancel(graph: Graph, r: Cancel) -> tuple[Vertex, list[str]]:
-    """Cancel the whole subtree, held nodes too, and then whatever waits on any of it (law 3.16).
+    """Cancel the whole subtree, held nodes too, and then everything that waits on any of it (law 3.16).
 
     Returns the node and all ids in the order in which they ended, the node's own first.
     """
@@ -60,7 +60,7 @@ def cancel(graph: Graph, r: Cancel) -> tuple[Vertex, list[str]]:
 
 
 def reopen(graph: Graph, r: Reopen) -> Vertex:
-    """Bring a terminal node back, with whatever its end had cancelled. Its terminal ancestors are open again.
+    """Bring a terminal node back, with everything that its end had cancelled. Its terminal ancestors are open again.
 
     Law 3.17.
     """

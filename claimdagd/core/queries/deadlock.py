@@ -206,7 +206,7 @@ class _CompletionSimulation:
         return [*found, *units]
 
     def components(self) -> list[list[Awaited]]:
-        """Return the strongly connected components, by way of units, of whatever lacks units."""
+        """Return the strongly connected components, by way of units, of all that lacks units."""
         roots: list[Awaited] = [(v, False) for v in sorted(self._short)]
         # No node waits for itself alone.
         return [found for found in components(roots, self.waits_for) if len(found) > 1]
