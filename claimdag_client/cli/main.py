@@ -17,7 +17,9 @@ from claimdag_client.errors import ClaimdagError, Malformed, Refused, Unreachabl
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
+    from claimdag_client.cli.command import Command
     from claimdag_client.cli.session import Session
 
 REPORT_TO = "the issue tracker of the claimdagd project"
@@ -108,7 +110,7 @@ def _run_verb(named: str, arguments: list[str], place: Endpoint) -> int:
     except Refused as exc:
         if session.named is not None:
             exc.details.setdefault("id", session.named)
-        return _report_refusal(verb, exc)
+        return _report_refusal(exc, session)
     except ClaimdagError as exc:
         # Unreachable has its own status; a line that cannot be sent is the caller's mistake.
         status = 69 if isinstance(exc, Unreachable) else 2 if isinstance(exc, Malformed) else 1
@@ -138,19 +140,34 @@ def _run_foreign(module: str, arguments: list[str], session: Session) -> int:
 def _run_command(module: str, arguments: list[str], session: Session) -> int:
     from importlib import import_module
 
-    from claimdag_client.cli.session import Command
-
-    command: Command = import_module(module).VERBS[session.verb]
+    command: Command = import_module(module).COMMANDS[session.verb]
+    args = _read(command, arguments, session)
+    session.command, session.args = command, args
     place = session.place
-    args = command.read(session.verb, arguments)
     place.socket_path = getattr(args, "socket", place.socket_path)
     place.directory = getattr(args, "dir", place.directory)
     place.start = place.start and command.starts and not getattr(args, "no_start", False)
     if (wait := getattr(args, "wait", None)) is not None:
         session.limit(wait)
-    status = command.run(args, session)
+    if command.run is not None:
+        status = command.run(args, session)
+    else:
+        from claimdag_client.cli.command import ask
+
+        status = ask(command, args, session)
     session.deliver()
     return status
+
+
+def _read(command: Command, arguments: list[str], session: Session) -> Any:
+    """Read the arguments; if only --json may come, without argparse, which costs more than a round trip."""
+    if len(command.flags) == 1 and "json" in command.flags and all(each == "--json" for each in arguments):
+        from types import SimpleNamespace
+
+        return SimpleNamespace(json=bool(arguments))
+    from claimdag_client.cli.parsing import read
+
+    return read(session.verb, command, arguments)
 
 
 def _report_output_error(verb: str, error: streams.OutputError, session: Session | None = None) -> int:
@@ -211,9 +228,12 @@ def _report_system_error(verb: str, error: OSError, doing: str) -> int:
     return status
 
 
-def _report_refusal(verb: str, refused: Refused) -> int:
-    from claimdag_client.cli.refusals import explain, status_of
+def _report_refusal(refused: Refused, session: Session) -> int:
+    from claimdag_client.cli.refusals import explain, status_of, wrong_flags
 
+    verb = session.verb
+    if wrong := wrong_flags(refused, session):
+        return _complain(verb, "; ".join(wrong), f"claimdag {verb} --help", 2)
     what, _, message = refused.message.partition(": ")
     if not message:
         what, message = verb, refused.message

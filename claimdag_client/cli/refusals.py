@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from claimdag_client.cli.render.answers import deadlock_text
 from claimdag_client.cli.render.text import duration
 from claimdag_client.cli.session import NOTHING_PENDING, NOTHING_RUNNABLE, REFUSED
 from claimdag_client.errors import Refused
@@ -11,10 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from claimdag_client.cli.session import Session
+
 #: More faults than this are not read on a screen.
 FAULTS_SHOWN = 50
 _NEXT = {
-    "bad_request": "look at the usage with --help",
+    "bad_request": "claimdag hello shows the daemon's version and this client's; --help shows the usage",
     "unknown_op": "this daemon is older or newer than the client: claimdag hello",
     "too_large": "split it into several",
     "not_found": "claimdag list --all shows what there is; an id of an earlier session names nothing here",
@@ -57,6 +60,24 @@ def explain(refused: Refused) -> tuple[list[str], str]:
         return _held_up(details), _way_out(details)
     faults = details.get("faults") or []
     return _faults(faults), _next(refused.code, details)
+
+
+def wrong_flags(refused: Refused, session: Session) -> list[str]:
+    """Say each wrong field of a request as the flag that gave it, the value, and what it takes; else nothing."""
+    if refused.code != "bad_request" or session.command is None or "field" not in refused.details:
+        return []
+    from claimdag_client.cli.flags import FLAGS
+
+    flags = [FLAGS[name] for name in session.command.flags]
+    lines = []
+    for fault in refused.details.get("faults") or (refused.details,):
+        path = str(fault.get("field", "")).replace("[", ".").split(".")
+        flag = next((flag for flag in flags if flag.value and {flag.field, f"{flag.dest}s", flag.dest} & {*path}), None)
+        value = None if flag is None else getattr(session.args, flag.dest, None)
+        if flag is None or value is None or not fault.get("accepted"):
+            return []
+        lines.append(f"{flag.shown} {value}: it must be {fault['accepted']}")
+    return lines
 
 
 def _next(code: str, details: Mapping[str, Any]) -> str:
@@ -110,10 +131,3 @@ def _way_out(details: Mapping[str, Any]) -> str:
     if details.get("stuck") and details.get("blocked"):
         return "claimdag list --status blocked, and let one go: claimdag upsert ID --status todo"
     return "claimdag status"
-
-
-def deadlock_text(deadlock: Any) -> str:
-    """A deadlock in words, as the daemon says it."""
-    if isinstance(deadlock, dict):
-        return str(deadlock.get("text") or deadlock.get("message") or deadlock)
-    return str(deadlock)

@@ -1,4 +1,4 @@
-"""What every verb is made of: a Command (its options, its examples, what it does) and the Session that it acts in.
+"""The Session that a command acts in, the errors that end a command, and the exit statuses.
 
 It must know no verb, and it must not import argparse: that costs a small verb more than its round trip.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import SimpleNamespace
 
 from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.patience import ANSWER_SLACK_S, SILENCE_LIMIT_S
@@ -17,11 +16,10 @@ from claimdag_client.cli.render.text import Paint, json_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from claimdag_client.cli.parsing import Parser
+    from claimdag_client.cli.command import Command
 
 DONE, REFUSED, USAGE, NOTHING_RUNNABLE, NOTHING_PENDING = 0, 1, 2, 3, 4
 #: No daemon could be reached (EX_UNAVAILABLE).
@@ -53,46 +51,15 @@ class Failed(Exception):
         self.remedy = remedy
 
 
-class Command:
-    """One verb. `options` adds its arguments to a parser, None: it takes --json alone. `run` acts: the exit status."""
-
-    def __init__(
-        self,
-        run: Callable[[argparse.Namespace, Session], int],
-        options: Callable[[Parser], None] | None = None,
-        *,
-        about: str,
-        examples: Sequence[str],
-        starts: bool = True,
-    ) -> None:
-        self.run = run
-        self.options = options
-        self.about = about
-        self.examples = examples
-        #: Whether it may start a daemon where none listens.
-        self.starts = starts
-
-    def parser(self, verb: str) -> Parser:
-        """The parser of this verb, built when it is needed."""
-        from claimdag_client.cli.parsing import add_json, make_parser
-
-        parser = make_parser(verb, self.about, self.examples)
-        (self.options or add_json)(parser)
-        return parser
-
-    def read(self, verb: str, arguments: Sequence[str]) -> Any:
-        """The arguments as a namespace. UsageError when they are wrong; SystemExit after --help."""
-        if self.options is None and all(argument == "--json" for argument in arguments):
-            return SimpleNamespace(json=bool(arguments))
-        return self.parser(verb).parse_intermixed_args([*arguments])
-
-
 class Session:
     """One run of one verb: the connection, made at the first question, and where the answers are written."""
 
     def __init__(self, verb: str, place: Endpoint) -> None:
         self.verb = verb
         self.place = place
+        #: The command and its arguments, once they are read.
+        self.command: Command | None = None
+        self.args: Any = None
         self.paint = Paint(sys.stdout)
         #: The node that the command line is about, for what is said of a refusal.
         self.named: str | None = None
@@ -169,6 +136,11 @@ class Session:
     def say(self, line: str = "") -> None:
         """Write a line, clean already, for the reader. Raises OutputError."""
         streams.write(line + "\n")
+
+    def say_all(self, lines: Iterable[str]) -> None:
+        """Write lines, clean already, for the reader. Raises OutputError."""
+        for line in lines:
+            streams.write(line + "\n")
 
     def say_json(self, value: object) -> None:
         """Write one object as a line of JSON, for a program. Raises OutputError."""

@@ -11,17 +11,14 @@ import argparse
 
 from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.transport import connect
-from claimdag_client.cli.parsing import Parser, add_choice, add_lease, make_parser, seconds
+from claimdag_client.cli.parsing import Parser, add_flags, check_needs, make_parser, settle_all
 from claimdag_client.cli.session import UsageError
 from claimdag_client.worker.process_group import Supervisors
 from claimdagd.descriptors import hold_standard_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-KILL_AFTER_S = 5.0
-WORKERS_MAX = 1000
+    from collections.abc import Mapping, Sequence
 
 RUN_ABOUT = """Claim one node, run a command for it, and complete the node by the command's exit status.
 
@@ -41,9 +38,7 @@ is N workers, NAME/1 to NAME/N."""
 def main_run(argv: Sequence[str], place: Endpoint) -> int:
     """Run `claimdag run`. Returns the exit status."""
     parser = make_parser("run", RUN_ABOUT, ["claimdag run --assignee alice 7q2f-17 -- make test"])
-    parser.add_argument("id", metavar="ID", help="the node: its id, or the number in it")
-    parser.add_argument("--gen", type=int, metavar="N", help="only if the node is at this generation")
-    args, command = _parse(parser, argv)
+    args, command = _parse(parser, {"id": "", "gen": ""}, ("id",), argv)
     supervisors = _start_supervisors(args, command, 1)
     try:
         _settle_place(args, place)
@@ -66,12 +61,8 @@ def main_work(argv: Sequence[str], place: Endpoint) -> int:
             "claimdag work --assignee bot --role verifier -n 4 --until-empty -- make -C tests",
         ],
     )
-    add_choice(parser)
-    parser.add_argument("-n", "--workers", type=int, default=1, metavar="N", help="how many run at once")
-    parser.add_argument("--until-empty", action="store_true", help="end when all work is finished")
-    args, command = _parse(parser, argv)
-    if not 1 <= args.workers <= WORKERS_MAX:
-        raise UsageError(f"-n {args.workers}: it is 1 to {WORKERS_MAX}")
+    flags = {"role": "", "slack": "", "strict": "", "workers": "", "until_empty": ""}
+    args, command = _parse(parser, flags, (), argv)
     supervisors = _start_supervisors(args, command, args.workers)
     try:
         _settle_place(args, place)
@@ -85,27 +76,22 @@ def main_work(argv: Sequence[str], place: Endpoint) -> int:
         supervisors.close()
 
 
-def _parse(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+def _parse(
+    parser: Parser, flags: Mapping[str, str], needs: Sequence[str], argv: Sequence[str]
+) -> tuple[argparse.Namespace, list[str]]:
     """Return the options, and the command after `--`."""
-    parser.add_argument("--assignee", "--actor", dest="actor", metavar="NAME", help="who works")
-    add_lease(parser, "seconds of quiet after which the node goes to another (also 90s, 15m)")
-    parser.add_argument(
-        "--kill-after", type=seconds, default=KILL_AFTER_S, metavar="S",
-        help="seconds between SIGTERM and SIGKILL when the command must end (5)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--leave-daemons", action="store_true",
-        help="end only the command's process group, and nothing that it left running when it ended by itself",
-    )  # fmt: skip
-    # Wanted by each, but said in words of its own when it is missing; so argparse would call it optional here.
-    usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[--assignee NAME]", "--assignee NAME")
+    lease = "seconds of quiet after which the node goes to another (also 90s, 15m)"
+    flags = {**flags, "actor": "who works", "lease": lease, "kill_after": "", "leave_daemons": ""}
+    add_flags(parser, flags, needs)
+    # --actor may stand in the environment, so argparse would call it optional here.
+    usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[--actor NAME]", "--actor NAME")
     parser.usage = f"{usage} -- COMMAND [ARGUMENT ...]"
     arguments = [*argv]
     at = arguments.index("--") if "--" in arguments else len(arguments)
     args = parser.parse_args(arguments[:at])
     command = arguments[at + 1 :]
-    if not args.actor:
-        raise UsageError("who works? name it with --assignee")
+    settle_all(args, flags)
+    check_needs(args, (*needs, "actor"))
     if not command:
         raise UsageError("which command? it goes after --, as in: -- make test")
     return args, command

@@ -178,9 +178,7 @@ KNOWN: dict[tuple[str, str], str] = {
     ("claimdagd.main", "claimdagd.core.graph"): "app puts the layers together",
 }
 #: Circles of modules of today, each by its members, to be opened one after the other.
-KNOWN_CIRCLES: tuple[set[str], ...] = (
-    {"claimdag_client.cli.parsing", "claimdag_client.cli.session"},
-)  # fmt: skip
+KNOWN_CIRCLES: tuple[set[str], ...] = ()
 
 
 def room_of(module: str) -> str | None:

@@ -174,7 +174,7 @@ def test_utf8_is_accepted_and_printed_in_the_c_locale(daemon: Daemon, tmp_path: 
 def test_bytes_that_are_not_utf8_are_refused_in_every_locale(daemon: Daemon, locale: dict[str, str]) -> None:
     """What no text has stays a wrong use."""
     ran = shell(daemon, "claimdag upsert --summary \"$(printf 'caf\\351')\"", **locale)
-    assert (ran.returncode, "not valid UTF-8" in ran.stderr) == (2, True), ran.stderr
+    assert (ran.returncode, "it must be text in UTF-8" in ran.stderr) == (2, True), ran.stderr
     assert views(daemon) == []
 
 
@@ -242,7 +242,7 @@ def test_unexpected_error_is_the_last_resort_and_gives_a_claim_back(daemon: Daem
     program = (
         "import sys, claimdag_client.cli.session as session\n"
         "from claimdag_client.cli.main import main\n"
-        "session.Session.say = lambda self, line='': {}['no such key']\n"
+        "session.Session.say_all = lambda self, lines: {}['no such key']\n"
         f"sys.exit(main(['--dir', {str(daemon.directory)!r}, 'next', '--actor', 'ann']))\n"
     )
     for environ, shown in (({}, False), ({"CLAIMDAG_TRACEBACK": "1"}, True)):

@@ -1,6 +1,6 @@
 """The verbs of the command line: which module has which, and a line about each. Imports none of them.
 
-A module of this package has a dict VERBS of `command.Command`; only the module of the verb at hand is imported.
+A module of this package has a dict COMMANDS of `cli.command.Command`; only the module of the verb at hand is imported.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         "See what is going on",
         {
             "status": ("status", "one screen: who holds what, what is ready, what waits on what"),
-            "list": ("nodes", "nodes, newest first; unfinished ones by default"),
-            "get": ("nodes", "all of one node (also: show)"),
-            "why": ("nodes", "why a node is not running, and what to do about it"),
+            "list": ("listing", "nodes, newest first; unfinished ones by default"),
+            "get": ("requests", "all of one node (also: show)"),
+            "why": ("requests", "why a node is not running, and what to do about it"),
             "tree": ("graphs", "nodes under their parents"),
             "graph": ("graphs", "the order of the work, as text, dot or mermaid"),
             "report": ("report", "the state of the work, to paste elsewhere"),
-            "log": ("log", "the ledger: every change, oldest first"),
-            "watch": ("claimdag_client.cli.watch_wait:main_watch", "the ledger as it grows"),
+            "log": ("requests", "the ledger: every change, oldest first"),
+            "watch": ("watch_wait", "the ledger as it grows"),
         },
     ),
     (
         "Make work",
         {
-            "upsert": ("nodes", "create a node, or change one; prints its id"),
+            "upsert": ("upsert", "create a node, or change one; prints its id"),
             "submit": ("plans", "create the nodes of a plan file, all or none"),
             "import": ("imports", "create nodes from a tracker's export or a check list"),
-            "link": ("nodes", "let one node wait on another"),
-            "unlink": ("nodes", "take that back"),
-            "capacity": ("resources", "set how many units of a resource there are"),
-            "resources": ("resources", "every resource: used by whom, awaited by whom"),
+            "link": ("requests", "let one node wait on another"),
+            "unlink": ("requests", "take that back"),
+            "capacity": ("requests", "set how many units of a resource there are"),
+            "resources": ("requests", "every resource: used by whom, awaited by whom"),
         },
     ),
     (
@@ -39,24 +39,24 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         {
             "work": ("claimdag_client.worker.runner:main_work", "run a command for node after node"),
             "run": ("claimdag_client.worker.runner:main_run", "run a command for one node"),
-            "ready": ("claims", "what could be claimed, best first"),
-            "next": ("claims", "claim the best node that can run (also: claim_next)"),
-            "claim": ("claims", "claim one node; prints gen=N"),
-            "renew": ("claims", "move the deadline of a claim"),
-            "running": ("claims", "say that the work has begun"),
-            "release": ("claims", "hand a claimed node back"),
-            "complete": ("claims", "end a node: done, failed or cancelled"),
-            "wait": ("claimdag_client.cli.watch_wait:main_wait", "wait until nodes are finished"),
+            "ready": ("requests", "what could be claimed, best first"),
+            "next": ("requests", "claim the best node that can run (also: claim_next)"),
+            "claim": ("requests", "claim one node; prints gen=N"),
+            "renew": ("requests", "move the deadline of a claim"),
+            "running": ("requests", "say that the work has begun"),
+            "release": ("requests", "hand a claimed node back"),
+            "complete": ("complete", "end a node: done, failed or cancelled"),
+            "wait": ("watch_wait", "wait until nodes are finished"),
         },
     ),
     (
         "Change course",
         {
-            "cancel": ("claims", "end a node and everything under it"),
-            "reopen": ("claims", "bring a finished node back"),
-            "reclaim": ("claims", "take back claims that have gone quiet"),
-            "archive": ("claims", "hide a finished node from the list"),
-            "unarchive": ("claims", "show it there again"),
+            "cancel": ("requests", "end a node and everything under it"),
+            "reopen": ("requests", "bring a finished node back"),
+            "reclaim": ("requests", "take back claims that have gone quiet"),
+            "archive": ("requests", "hide a finished node from the list"),
+            "unarchive": ("requests", "show it there again"),
         },
     ),
     (
@@ -70,10 +70,10 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
     (
         "The daemon",
         {
-            "ping": ("daemon", "ask whether it answers"),
+            "ping": ("requests", "ask whether it answers"),
             "hello": ("daemon", "its version, protocol, graph and limits (also: version)"),
-            "stats": ("daemon", "its counts"),
-            "checkpoint": ("daemon", "let it write a snapshot now"),
+            "stats": ("requests", "its counts"),
+            "checkpoint": ("requests", "let it write a snapshot now"),
             "shutdown": ("daemon", "let it leave; its state is kept (also: stop)"),
             "install-service": ("service", "let systemd start it for this user"),
             "uninstall-service": ("service", "take that back"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from claimdag_client.cli.parsing import Parser, add_json, add_node, optional_node_of
+from claimdag_client.cli.command import Command
 from claimdag_client.cli.render.graph_view import Picture
 from claimdag_client.cli.render.node import coloured, remarks, sign, waits_for
 from claimdag_client.cli.render.text import clean, cut, width
-from claimdag_client.cli.session import DONE, Command, Session
+from claimdag_client.cli.session import DONE, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,24 +16,15 @@ if TYPE_CHECKING:
 
 def _picture(args: argparse.Namespace, session: Session) -> Picture:
     """The nodes asked for: of one subtree all, else what is unfinished, or with --all everything."""
-    top = optional_node_of(args, session)
+    top = None if args.id is None else session.node_id(args.id)
     if top is None:
         return Picture(session.ask("list", all=args.all or None)["nodes"])
+    session.named = top
     views = [session.ask("get", id=top), *session.ask("list", under=top, all=True)["nodes"]]
     return Picture({view["id"]: view for view in views}.values())
 
 
-def _options(parser: Parser) -> None:
-    add_node(parser, "only this node and what is under it, finished or not")
-    parser.add_argument("--all", action="store_true", help="what is finished and archived too")
-
-
 # -------------------------------------------------------------------------------------------------------- tree
-
-
-def _tree_options(parser: Parser) -> None:
-    _options(parser)
-    add_json(parser)
 
 
 def _tree(args: argparse.Namespace, session: Session) -> int:
@@ -42,8 +33,7 @@ def _tree(args: argparse.Namespace, session: Session) -> int:
         for view in picture.nodes.values():
             session.say_json(view)
         return DONE
-    for line in _tree_lines(picture, session):
-        session.say(line)
+    session.say_all(_tree_lines(picture, session))
     return DONE
 
 
@@ -77,13 +67,6 @@ def _tree_lines(picture: Picture, session: Session) -> Iterable[str]:
 # ------------------------------------------------------------------------------------------------------- graph
 
 
-def _graph_options(parser: Parser) -> None:
-    _options(parser)
-    parser.add_argument(
-        "--format", choices=("text", "dot", "mermaid"), default="text", help="text (default), dot or mermaid"
-    )
-
-
 def _graph(args: argparse.Namespace, session: Session) -> int:
     picture = _picture(args, session)
     if args.format == "text":
@@ -98,29 +81,30 @@ def _graph(args: argparse.Namespace, session: Session) -> int:
         from claimdag_client.cli.render.export import mermaid
 
         lines = mermaid(picture)
-    for line in lines:
-        session.say(line)
+    session.say_all(lines)
     return DONE
 
 
-VERBS = {
+_WHICH = {"id": "only this node and what is under it, finished or not", "all": "what is finished and archived too"}
+
+COMMANDS = {
     "tree": Command(
-        _tree,
-        _tree_options,
-        about="Nodes under their parents: what is unfinished, or all of one subtree.",
-        examples=["claimdag tree", "claimdag tree 7q2f-1", "claimdag tree --all"],
+        run=_tree,
+        flags={**_WHICH, "json": ""},
+        about="Show nodes under their parents: what is unfinished, or all of one subtree.",
+        examples=("claimdag tree", "claimdag tree 7q2f-1", "claimdag tree --all"),
     ),
     "graph": Command(
-        _graph,
-        _graph_options,
+        run=_graph,
+        flags={**_WHICH, "graph_format": ""},
         about=(
-            "The order of the work, the critical path marked. As text: layer below layer, with rails from each node "
+            "Draw the order of the work, with its critical path. As text: layer below layer, with rails from each node "
             "to those that wait on it. As dot for Graphviz, or as mermaid for Markdown pages."
         ),
-        examples=[
+        examples=(
             "claimdag graph",
             "claimdag graph 7q2f-1 --format dot | dot -Tsvg > graph.svg",
             "claimdag graph --all --format mermaid",
-        ],
+        ),
     ),
 }

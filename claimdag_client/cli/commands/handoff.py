@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from claimdag_client.cli.parsing import Parser
+from claimdag_client.cli import streams
+from claimdag_client.cli.command import Command
 from claimdag_client.cli.render.text import clean
-from claimdag_client.cli.session import DONE, REFUSED, Command, Failed, Session, UsageError
+from claimdag_client.cli.session import DONE, REFUSED, Failed, Session, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +17,6 @@ if TYPE_CHECKING:
 
 #: Claude Code shows its model what a hook wrote to stderr, and goes on, if the hook exits with this.
 WARN = 2
-
-
-def _init_options(parser: Parser) -> None:
-    parser.add_argument("--agents", action="store_true", help="write what agents' hosts read: instructions, MCP, hooks")
-    parser.add_argument("--for", dest="hosts", metavar="HOSTS", help="of claude, codex, cursor, gemini, copilot")
-    parser.add_argument("--remove", action="store_true", help="take exactly that back")
-    parser.add_argument("--yes", action="store_true", help="write without asking")
 
 
 def _hosts(named: str | None, *, remove: bool) -> tuple[str, ...]:
@@ -45,7 +39,7 @@ def _init(args: argparse.Namespace, session: Session) -> int:
     from claimdag_client.handoff.files import Plan
     from claimdag_client.handoff.hosts import edits_of
 
-    plan = Plan.made(Path.cwd(), edits_of(_hosts(args.hosts, remove=args.remove)), remove=args.remove)
+    plan = Plan.made(Path.cwd(), edits_of(_hosts(args.hosts, remove=bool(args.remove))), remove=bool(args.remove))
     for fault in plan.faults:
         session.note(clean(fault))
     shown = [clean(line) for line in plan.shown()]
@@ -65,8 +59,7 @@ def _agreed(session: Session) -> bool:
     if not (sys.stdin and sys.stdin.isatty()):
         session.note("nothing is written yet: --yes writes it")
         return False
-    sys.stderr.write("write this? [y/N] ")
-    sys.stderr.flush()
+    streams.tell("write this? [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -76,10 +69,6 @@ def _write(plan: Plan, session: Session) -> None:
             session.say(clean(line))
     except OSError as exc:
         raise Failed(f"{exc.filename}: {exc.strerror}", remedy="run it again: what is written already stays") from None
-
-
-def _hook_options(parser: Parser) -> None:
-    parser.add_argument("event", choices=["stop", "compact"], help="what happened in the host")
 
 
 def _hook(args: argparse.Namespace, session: Session) -> int:
@@ -95,7 +84,7 @@ def _hook(args: argparse.Namespace, session: Session) -> int:
     if not held or _stopped_before():
         return DONE
     for node in held:
-        sys.stderr.write(
+        streams.tell(
             f"You still hold {node['id']} at generation {node['gen']} ({clean(node['summary'])}). "
             "Complete it, fail it with the reason, or release it.\n"
         )
@@ -115,25 +104,26 @@ def _stopped_before() -> bool:
     return isinstance(told, dict) and bool(told.get("stop_hook_active"))
 
 
-VERBS = {
+COMMANDS = {
     "init": Command(
-        _init,
-        _init_options,
+        run=_init,
+        flags={"agents": "", "hosts": "", "remove": "", "yes": ""},
         about="Prepare the project in this directory. --agents shows, asks, and then writes between marks what each"
         " agent host reads; every other byte of those files stays. --remove takes exactly that back.",
-        examples=[
+        examples=(
             "claimdag init --agents",
             "claimdag init --agents --for claude,cursor --yes",
             "claimdag init --remove",
-        ],
+        ),
         starts=False,
     ),
     "hook": Command(
-        _hook,
-        _hook_options,
+        run=_hook,
+        flags={"event": ""},
+        needs=("event",),
         about="For agent hosts: stop warns, with exit status 2, while this host's agent still holds a node; compact"
         " prints what it holds, to be put in front after a context was compacted.",
-        examples=["claimdag hook stop", "claimdag hook compact"],
+        examples=("claimdag hook stop", "claimdag hook compact"),
         starts=False,
     ),
 }

@@ -1,4 +1,4 @@
-"""The verb import: nodes of what people have planned elsewhere. A second import of a file brings the graph up to it."""
+"""The command import: nodes of what is planned elsewhere. A second import of a file brings the graph up to it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import gc
 import os
 import time
 
+from claimdag_client.cli.command import Command
 from claimdag_client.cli.commands.import_steps import REFUSED, perform, submit_new, tell
 from claimdag_client.cli.commands.submission import Progress, pieces_of
-from claimdag_client.cli.parsing import Parser, add_actor, add_json, add_once
 from claimdag_client.cli.render.text import clean, counted
-from claimdag_client.cli.session import DONE, Command, Failed, Session, UsageError
+from claimdag_client.cli.session import DONE, Failed, Session, UsageError
 from claimdag_client.errors import Refused, Unreachable
 from claimdag_client.importers import registry
 from claimdag_client.importers.interface import Options
@@ -28,29 +28,6 @@ if TYPE_CHECKING:
 HELD_SHOWN = 20
 #: With --watch the file is looked at so often, in seconds.
 LOOK_S = 0.5
-
-
-def _import_options(parser: Parser) -> None:
-    sources = ", ".join(registry.OURS)
-    parser.add_argument(
-        "words", nargs="+", metavar="[SOURCE] FILE", help=f"what it is ({sources}; else guessed), and the file or -"
-    )
-    parser.add_argument("--under", metavar="ID", help="put it all under this node, and look for its nodes there alone")
-    parser.add_argument("--all", action="store_true", help="take finished rows as work to do as well")
-    parser.add_argument(
-        "--skip-bad", action="store_true", help="go on without what is faulty; what that leaves in doubt is held back"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    parser.add_argument("--keep-holders", action="store_true", help="hold back what somebody has in hand there")
-    parser.add_argument("--prune-missing", action="store_true", help="cancel unfinished nodes that it has no more")
-    parser.add_argument("--watch", action="store_true", help="do it again whenever the file changes")
-    parser.add_argument("--guess", action="store_true", help="read dependencies in free text too (github)")
-    parser.add_argument("--tag", metavar="TAG", help="which list of the file (taskmaster)")
-    parser.add_argument("--reverse", action="store_true", help="arrows point at what comes first (dot)")
-    parser.add_argument("--verbose", action="store_true", help="tell each row that is held back, left out or the same")
-    add_actor(parser, "who says so, for the ledger")
-    add_once(parser)
-    add_json(parser)
 
 
 def _import(args: argparse.Namespace, session: Session) -> int:
@@ -137,7 +114,7 @@ def _read(source: str | None, args: argparse.Namespace, session: Session, progre
         importer = registry.named(source)
     options = Options(
         now=time.time(),
-        closed=args.all,
+        closed=bool(args.all),
         keep_holders=args.keep_holders,
         guess=args.guess,
         tag=args.tag,
@@ -199,10 +176,18 @@ def _tell_faults(found: Resolved, args: argparse.Namespace, session: Session) ->
         )
 
 
-VERBS = {
+COMMANDS = {
     "import": Command(
-        _import,
-        _import_options,
+        run=_import,
+        needs=("source_and_file",),
+        flags={
+            "source_and_file": f"the source ({', '.join(registry.OURS)}; else guessed), and the file or -",
+            "under": "put it all under this node, and look for its nodes there alone",
+            "all": "take finished rows as work to do as well", "skip_bad": "", "dry_run": "", "keep_holders": "",
+            "prune_missing": "", "watch": "", "guess": "", "tag": "", "reverse": "",
+            "verbose": "tell each row that is held back, left out or the same",
+            "actor": "who says so, for the ledger", "once": "", "json": "",
+        },
         about=(
             "Create nodes from what is planned elsewhere: an export of the beads tracker, issues of GitHub, a check "
             "list in Markdown, task-master's tasks.json, a graph in DOT, a table in CSV. Every fault is reported by "
@@ -215,10 +200,10 @@ VERBS = {
             "finished. What somebody has in hand there (beads: in_progress, hooked; task-master: in-progress) is "
             "offered here, or held with --keep-holders."
         ),
-        examples=[
+        examples=(
             "claimdag import beads .beads/issues.jsonl",
             "claimdag import specs/001/tasks.md --dry-run",
             "gh issue list --json number,title,state,labels,parent,blockedBy | claimdag import github -",
-        ],
+        ),
     ),
-}
+}  # fmt: skip

@@ -1,12 +1,12 @@
-"""The verb submit: all nodes of a plan file, or none of them."""
+"""The command submit: all nodes of a plan file, or none of them."""
 
 from __future__ import annotations
 
 from claimdag_client._transport.transport import Connection
+from claimdag_client.cli.command import Command
 from claimdag_client.cli.commands.submission import Progress, read_file, submit_nodes
-from claimdag_client.cli.parsing import Parser, add_actor, add_json, add_once
 from claimdag_client.cli.render.text import clean, counted
-from claimdag_client.cli.session import DONE, Command, Failed, Session
+from claimdag_client.cli.session import DONE, Failed, Session
 from claimdag_client.errors import Refused, Unreachable
 from claimdag_client.importers import plan
 
@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable
     from typing import Any
-
-
-def _submit_options(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a plan in .json, .yaml or .toml; - reads standard input")
-    parser.add_argument("--format", choices=plan.FORMATS, help="of standard input, or of a file with another ending")
-    parser.add_argument("--dry-run", action="store_true", help="say what submit would say, and create nothing")
-    add_actor(parser, "who says so, for the ledger")
-    add_once(parser)
-    add_json(parser)
 
 
 def _submit(args: argparse.Namespace, session: Session) -> int:
@@ -100,11 +91,16 @@ def _say_nodes(nodes: Iterable[dict[str, Any]], args: argparse.Namespace, sessio
         session.say(f"{counted(count, 'node')} would be created")
 
 
-VERBS = {
+COMMANDS = {
     "submit": Command(
-        _submit,
-        _submit_options,
+        run=_submit,
+        needs=("file",),
+        flags={
+            "file": "a plan in .json, .yaml or .toml; - reads standard input", "plan_format": "",
+            "dry_run": "say what submit would say, and create nothing", "actor": "who says so, for the ledger",
+            "once": "", "json": "",
+        },
         about="Create the nodes of a plan, all of them or none. Prints their ids in the order of the plan.",
-        examples=["claimdag submit plan.yaml", "claimdag submit - --format json < plan.json"],
+        examples=("claimdag submit plan.yaml", "claimdag submit - --format json < plan.json"),
     ),
-}
+}  # fmt: skip

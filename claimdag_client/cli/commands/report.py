@@ -1,22 +1,14 @@
-"""The verb report: the state of the work, for people to paste where they planned it. Writes to no tracker."""
+"""The command report: the state of the work, for people to paste where they planned it. Writes to no tracker."""
 
 from __future__ import annotations
 
-from claimdag_client.cli.parsing import Parser
+from claimdag_client.cli.command import Command
 from claimdag_client.cli.render import report
-from claimdag_client.cli.session import DONE, Command, Session
+from claimdag_client.cli.session import DONE, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-
-FORMATS = ("tasks", "json", "csv", "github-comment")
-
-
-def _report_options(parser: Parser) -> None:
-    parser.add_argument("--format", choices=FORMATS, default="tasks", help="tasks (a check list) unless it is said")
-    parser.add_argument("--under", metavar="ID", help="only what is under this node")
-
 
 def _report(args: argparse.Namespace, session: Session) -> int:
     under = None if args.under is None else session.node_id(args.under)
@@ -32,15 +24,15 @@ def _report(args: argparse.Namespace, session: Session) -> int:
     return DONE
 
 
-VERBS = {
+COMMANDS = {
     "report": Command(
-        _report,
-        _report_options,
+        run=_report,
+        flags={"report_format": "", "under": ""},
         about=(
             "Print the state of the work to paste elsewhere: a check list in Markdown, JSON lines, a table in CSV, "
             "or a comment for GitHub, in which nobody is mentioned. Finished work that was pruned is not in it. "
             "Nothing is written to any tracker."
         ),
-        examples=["claimdag report", "claimdag report --format github-comment --under 3 | gh issue comment 12 -F -"],
+        examples=("claimdag report", "claimdag report --format github-comment --under 3 | gh issue comment 12 -F -"),
     ),
 }

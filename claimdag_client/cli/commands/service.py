@@ -1,21 +1,17 @@
-"""Verbs install-service and uninstall-service: the daemon under systemd, for this user."""
+"""Commands install-service and uninstall-service: the daemon under systemd, for this user."""
 
 from __future__ import annotations
 
 from claimdag_client.cli import systemd_units as service_units
-from claimdag_client.cli.parsing import Parser
+from claimdag_client.cli.command import Command
 from claimdag_client.cli.render.text import clean
-from claimdag_client.cli.session import DONE, Command, Failed, Session
+from claimdag_client.cli.session import DONE, Failed, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
     from pathlib import Path
-
-
-def _options(parser: Parser) -> None:
-    parser.add_argument("--force", action="store_true", help="also a unit that claimdag did not write")
 
 
 def _guarded(act: Callable[..., list[Path]], force: bool) -> list[Path]:
@@ -29,7 +25,7 @@ def _guarded(act: Callable[..., list[Path]], force: bool) -> list[Path]:
 
 
 def _install(args: argparse.Namespace, session: Session) -> int:
-    for path in _guarded(service_units.install, args.force):
+    for path in _guarded(service_units.install, bool(args.force)):
         session.say(f"wrote {clean(path)}")
     session.say("next:")
     session.say("  systemctl --user daemon-reload")
@@ -39,7 +35,7 @@ def _install(args: argparse.Namespace, session: Session) -> int:
 
 
 def _uninstall(args: argparse.Namespace, session: Session) -> int:
-    removed = _guarded(service_units.uninstall, args.force)
+    removed = _guarded(service_units.uninstall, bool(args.force))
     if not removed:
         session.say(f"nothing of claimdag's is in {clean(service_units.unit_directory())}")
         return DONE
@@ -51,19 +47,19 @@ def _uninstall(args: argparse.Namespace, session: Session) -> int:
     return DONE
 
 
-VERBS = {
+COMMANDS = {
     "install-service": Command(
-        _install,
-        _options,
+        run=_install,
+        flags={"force": ""},
         about="Put systemd units in place for this user, by which the first connection starts the daemon.",
-        examples=["claimdag install-service"],
+        examples=("claimdag install-service",),
         starts=False,
     ),
     "uninstall-service": Command(
-        _uninstall,
-        _options,
+        run=_uninstall,
+        flags={"force": ""},
         about="Remove the units that install-service put in place.",
-        examples=["claimdag uninstall-service"],
+        examples=("claimdag uninstall-service",),
         starts=False,
     ),
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from claimdag_client.cli.commands.resources import resource_lines
-from claimdag_client.cli.parsing import Parser, add_json
-from claimdag_client.cli.refusals import deadlock_text
+from claimdag_client.cli.command import Command
+from claimdag_client.cli.render.answers import deadlock_text
+from claimdag_client.cli.render.answers import resources as resource_lines
 from claimdag_client.cli.render.node import sign, waits_for
 from claimdag_client.cli.render.text import clean, cut, duration, pad, size_of_terminal, some
-from claimdag_client.cli.session import DONE, Command, Session
+from claimdag_client.cli.session import DONE, Session
 from claimdagd.limits import GROUPS, LIVE
 
 TYPE_CHECKING = False
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
+
+    from claimdag_client.cli.render.text import Paint
 
     View = Mapping[str, Any]
 
@@ -36,78 +38,43 @@ class _Section:
         return cls(title, ((node["status"], line(node)) for node in nodes), more)
 
 
-def _status_options(parser: Parser) -> None:
-    parser.add_argument("--all", action="store_true", help="everything, however many screens it takes")
-    add_json(parser)
+class _Answers:
+    """What the daemon said, sorted into what the screen shows."""
+
+    def __init__(self, session: Session) -> None:
+        self.nodes: list[View] = session.ask("list")["nodes"]
+        self.ready: list[View] = session.ask("ready")["nodes"]
+        self.resources: list[View] = session.ask("resources")["resources"]
+        self.stats: View = session.ask("stats")
+        any_failed = (self.stats.get("statuses") or {}).get("failed")
+        self.failed: list[View] = session.ask("list", status="failed")["nodes"] if any_failed else []
+        self.held = list(filter(_is_held, self.nodes))
+        self.waiting = [node for node in self.nodes if node["status"] == "todo" and node["kind"] not in GROUPS]
+        self.blocked = [node for node in self.nodes if node["status"] == "blocked"]
+        self.completing = [node for node in self.nodes if node["status"] == "completing"]
+        self.groups = [node for node in self.nodes if node["kind"] in GROUPS and node["status"] != "blocked"]
+
+    def for_programs(self) -> dict[str, Any]:
+        """Return all of it under the names that programs know."""
+        names = ("stats", "held", "ready", "waiting", "blocked", "completing", "groups", "failed", "resources")
+        return {name: getattr(self, name) for name in names}
 
 
 def _status(args: argparse.Namespace, session: Session) -> int:
-    nodes = session.ask("list")["nodes"]
-    ready = session.ask("ready")["nodes"]
-    resources = session.ask("resources")["resources"]
-    stats = session.ask("stats")
-    failed = session.ask("list", status="failed")["nodes"] if (stats.get("statuses") or {}).get("failed") else []
+    answers = _Answers(session)
     if args.json:
-        session.say_json(_for_programs(nodes, ready, resources, stats, failed))
-        return DONE
-    for line in _screen(nodes, ready, resources, stats, failed, session, everything=args.all):
-        session.say(line)
+        session.say_json(answers.for_programs())
+    else:
+        session.say_all(_screen(answers, session, everything=bool(args.all)))
     return DONE
 
 
-def _for_programs(
-    nodes: Sequence[View], ready: Sequence[View], resources: Any, stats: Any, failed: Sequence[View]
-) -> dict[str, Any]:
-    return {
-        "stats": stats,
-        "held": list(filter(_is_held, nodes)),
-        "ready": ready,
-        "waiting": [node for node in nodes if node["status"] == "todo" and node["kind"] not in GROUPS],
-        "blocked": [node for node in nodes if node["status"] == "blocked"],
-        "completing": [node for node in nodes if node["status"] == "completing"],
-        "groups": [node for node in nodes if node["kind"] in GROUPS and node["status"] != "blocked"],
-        "failed": failed,
-        "resources": resources,
-    }
-
-
-def _screen(
-    nodes: Sequence[View],
-    ready: Sequence[View],
-    resources: Any,
-    stats: Any,
-    failed: Sequence[View],
-    session: Session,
-    *,
-    everything: bool,
-) -> Iterable[str]:
+def _screen(answers: _Answers, session: Session, *, everything: bool) -> Iterable[str]:
     paint = session.paint
-    yield _headline(stats, session)
-    if counts := _counts(stats):
+    yield _headline(answers.stats, session)
+    if counts := _counts(answers.stats):
         yield counts
-    held = sorted(filter(_is_held, nodes), key=lambda node: -(node.get("quiet") or 0))
-    waiting = sorted(
-        (node for node in nodes if node["status"] == "todo" and node["kind"] not in GROUPS),
-        key=lambda node: (-node.get("priority", 0), -node.get("depth", 0)),
-    )
-    blocked = [node for node in nodes if node["status"] == "blocked"]
-    ending = [node for node in nodes if node["status"] == "completing"]
-    groups = [node for node in nodes if node["kind"] in GROUPS and node["status"] != "blocked"]
-    holders = {node["id"]: node["assignee"] for node in held}
-    in_use = [resource for resource in resources if resource.get("used") or resource.get("waiting")]
-    deadlocks = (("", clean(deadlock_text(deadlock))) for deadlock in stats.get("deadlocks") or ())
-    sections = [
-        _Section("Deadlocks", deadlocks, "claimdag stats", "red"),
-        _Section.of("Held", held, _held_line, "claimdag list"),
-        _Section.of("Ready", ready, _ready_line, "claimdag ready"),
-        _Section.of("Waiting", waiting, lambda node: _waiting_line(node, holders), "claimdag list --status todo"),
-        _Section.of("Blocked by hand", blocked, _plain_line, "claimdag list --status blocked"),
-        _Section.of("Ending", ending, _plain_line, "claimdag list --status completing"),
-        _Section.of("Groups", groups, _plain_line, "claimdag tree"),
-        _Section.of("Failed", failed, _failed_line, "claimdag list --status failed"),
-        _Section("Resources", (("", line) for line in resource_lines(in_use)), "claimdag resources"),
-    ]
-    sections = [section for section in sections if section.rows]
+    sections = [section for section in _sections(answers, paint) if section.rows]
     rooms = _rooms([len(section.rows) for section in sections], everything=everything)
     for section, room in zip(sections, rooms, strict=True):
         yield ""
@@ -118,9 +85,30 @@ def _screen(
             yield f"  {mark}{cut(line, limit, unicode=paint.unicode)}"
         if len(section.rows) > room:
             yield paint(f"  and {len(section.rows) - room} more: {section.more}", "dim")
-    if not nodes:
+    if not answers.nodes:
         yield ""
         yield 'Nothing to do. Make work with: claimdag upsert --summary "...", submit FILE or import beads FILE'
+
+
+def _sections(answers: _Answers, paint: Paint) -> list[_Section]:
+    """Return the sections in the order of the screen: the most urgent and the longest waiting first."""
+    held = sorted(answers.held, key=lambda node: -(node.get("quiet") or 0))
+    waiting = sorted(answers.waiting, key=lambda node: (-node.get("priority", 0), -node.get("depth", 0)))
+    holders = {node["id"]: node["assignee"] for node in held}
+    deadlocks = (("", clean(deadlock_text(deadlock))) for deadlock in answers.stats.get("deadlocks") or ())
+    in_use = [resource for resource in answers.resources if resource.get("used") or resource.get("waiting")]
+    resources = (("", line) for line in resource_lines({"resources": in_use}, paint))
+    return [
+        _Section("Deadlocks", deadlocks, "claimdag stats", "red"),
+        _Section.of("Held", held, _held_line, "claimdag list"),
+        _Section.of("Ready", answers.ready, _ready_line, "claimdag ready"),
+        _Section.of("Waiting", waiting, lambda node: _waiting_line(node, holders), "claimdag list --status todo"),
+        _Section.of("Blocked by hand", answers.blocked, _plain_line, "claimdag list --status blocked"),
+        _Section.of("Ending", answers.completing, _plain_line, "claimdag list --status completing"),
+        _Section.of("Groups", answers.groups, _plain_line, "claimdag tree"),
+        _Section.of("Failed", answers.failed, _failed_line, "claimdag list --status failed"),
+        _Section("Resources", resources, "claimdag resources"),
+    ]
 
 
 def _is_held(node: View) -> bool:
@@ -192,12 +180,12 @@ def _plain_line(node: View) -> str:
     return f"{pad(clean(node['id']), 8)}  {clean(node.get('summary', ''))}"
 
 
-VERBS = {
+COMMANDS = {
     "status": Command(
-        _status,
-        _status_options,
-        about="One screen: who holds what and how long they have been quiet, what is ready, what waits on what, "
-        "resources in use, what failed, deadlocks.",
-        examples=["claimdag status", "claimdag status --all", "claimdag status --json"],
+        run=_status,
+        flags={"all": "everything, however many screens it takes", "json": ""},
+        about="Show on one screen: who holds what and how long they have been quiet, what is ready, what waits on "
+        "what, resources in use, what failed, deadlocks.",
+        examples=("claimdag status", "claimdag status --all", "claimdag status --json"),
     ),
 }

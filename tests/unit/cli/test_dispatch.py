@@ -13,6 +13,7 @@ import pytest
 
 from claimdag_client.cli.commands import ALIASES, GROUPS, MODULES
 from claimdag_client.cli.main import main
+from claimdag_client.cli.parsing import read
 from claimdagd import wire
 from tests.support.scripted_daemon import ScriptedDaemon, view
 
@@ -35,14 +36,14 @@ def test_help_of_every_verb_has_examples_that_parse(verb: str, cli: Cli) -> None
     ran = cli(verb, "--help")
     assert ran.status == 0
     assert "example" in ran.out
-    command = import_module(f"claimdag_client.cli.commands.{MODULES[verb]}").VERBS[verb]
+    command = import_module(f"claimdag_client.cli.commands.{MODULES[verb]}").COMMANDS[verb]
     for example in command.examples:
         words = shlex.split(example.split(" | ")[-1] if " | claimdag" in example else example)
         for mark in ("|", ">", "<"):
             words = words[: words.index(mark)] if mark in words else words
         assert words[0] == "claimdag"
         assert ALIASES.get(words[1], words[1]) == verb
-        command.parser(verb).parse_intermixed_args(words[2:])
+        read(verb, command, words[2:])
 
 
 def test_help_without_a_verb_names_all_of_them(cli: Cli) -> None:
@@ -70,10 +71,10 @@ def test_the_version_needs_no_daemon(cli: Cli) -> None:
         (["nothing-like-it"], "claimdag --help"),
         (["--sokcet", "x", "ping"], "unknown option --sokcet"),
         (["--socket"], "--socket needs a path"),
-        (["claim", "7q2f-1"], "claimdag: claim: the following arguments are required: --actor/--assignee"),
+        (["claim", "7q2f-1"], "claimdag: claim: --actor is missing"),
         (["claim", "--actor", "a"], "which node?"),
         (["claim", "7q2f-1", "--id", "7q2f-2", "--actor", "a"], "two nodes are named"),
-        (["get", "7q2f-1", "7q2f-2"], "unrecognized arguments: 7q2f-2"),
+        (["get", "7q2f-1", "7q2f-2"], "unknown argument: 7q2f-2"),
         (["renew", "7q2f-1", "--gen", "x"], "--gen"),
         (["claim", "7q2f-1", "--actor", "a", "--lease", "soon"], "--lease"),
         (["upsert", "--need", "gpu=many"], "NAME=UNITS"),
@@ -205,9 +206,10 @@ def test_a_small_verb_imports_next_to_nothing(daemon: ScriptedDaemon) -> None:
         env={"PYTHONPATH": str(Path(__file__).parents[3])}, capture_output=True, text=True, timeout=20, check=True,
     )  # fmt: skip
     loaded = set(ran.stdout.split())
-    heavy = {"socket", "selectors", "subprocess", "typing", "dataclasses", "msgspec", "anyio", "asyncio", "tempfile",
-             "inspect", "pathlib", "claimdagd.model", "claimdagd.wire"}  # fmt: skip
+    heavy = {"argparse", "claimdag_client.cli.flags", "claimdag_client.cli.values", "socket", "selectors",
+             "subprocess", "typing", "dataclasses", "msgspec", "anyio", "asyncio", "tempfile", "inspect", "pathlib",
+             "claimdagd.model", "claimdagd.wire"}  # fmt: skip
     assert not loaded & heavy
     assert {name for name in loaded if name.startswith("claimdag_client.cli.commands.")} == {
-        "claimdag_client.cli.commands.daemon",
+        "claimdag_client.cli.commands.requests",
     }  # fmt: skip

@@ -72,8 +72,8 @@ def test_status_with_all_finished_shows_what_failed_and_why(cli: Cli, daemon: Sc
 def test_help_of_a_runner_shows_that_somebody_must_be_named(verb: str, cli: Cli) -> None:
     """And its paragraphs are wrapped as one, without a ragged line in the middle."""
     usage, _, rest = cli(verb, "--help").out.partition("\n\n")
-    assert " --assignee NAME" in usage
-    assert "[--assignee NAME]" not in usage
+    assert " --actor NAME" in usage
+    assert "[--actor NAME]" not in usage
     paragraph = rest.split("\n\n")[1].splitlines()
     assert all(len(line) > 60 for line in paragraph[:-1])
 

@@ -1,14 +1,11 @@
-"""The verb log: entries of the ledger, for people and programs."""
+"""How an entry of the ledger is shown to a person. Pure text from the entry as it was journaled."""
 
 from __future__ import annotations
 
-from claimdag_client.cli.parsing import Parser, add_json, add_node, optional_node_of
 from claimdag_client.cli.render.text import clean, clock, cut, some
-from claimdag_client.cli.session import DONE, Command, Session, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Mapping
     from typing import Any
 
@@ -55,34 +52,3 @@ def _node(node: Mapping[str, Any], paint: Paint) -> str:
     if node.get("summary"):
         words.append(cut(clean(node["summary"]), 60, unicode=paint.unicode))
     return " ".join(words)
-
-
-def _log_options(parser: Parser) -> None:
-    add_node(parser, "only what concerns this node")
-    parser.add_argument("--from", dest="from_seq", type=int, metavar="SEQ", help="from this entry on")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many entries")
-    add_json(parser)
-
-
-def _log(args: argparse.Namespace, session: Session) -> int:
-    if args.limit is not None and args.limit < 1:
-        raise UsageError("--limit: at least 1")
-    fields: dict[str, Any] = {"from": args.from_seq, "limit": args.limit, "id": optional_node_of(args, session)}
-    entries = session.ask("log", **fields)["entries"]
-    for entry in entries:
-        if args.json:
-            session.say_json(entry)
-        else:
-            for line in entry_lines(entry, session.paint):
-                session.say(line)
-    return DONE
-
-
-VERBS = {
-    "log": Command(
-        _log,
-        _log_options,
-        about="The ledger: every change that is still kept, oldest first.",
-        examples=["claimdag log --limit 20", "claimdag log 7q2f-1", "claimdag log --from 120 --json"],
-    ),
-}

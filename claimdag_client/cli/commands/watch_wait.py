@@ -1,4 +1,4 @@
-"""`claimdag watch` and `claimdag wait`: look on while others work. Both outlive a daemon that restarts.
+"""The commands watch and wait: look on while others work. Both outlive a daemon that restarts.
 
 They stand on the blocking connection and hold nothing: what they show is the daemon's word, made safe for a terminal.
 """
@@ -14,16 +14,15 @@ from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.patience import ANSWER_SLACK_S, SILENCE_LIMIT_S
 from claimdag_client._transport.transport import Connection, connect
 from claimdag_client.cli import streams
-from claimdag_client.cli.parsing import Parser, make_parser, seconds
+from claimdag_client.cli.command import Command
 from claimdag_client.cli.progress import Progress
 from claimdag_client.cli.render.text import Paint, clean, json_line
-from claimdag_client.cli.session import DONE, UsageError
+from claimdag_client.cli.session import DONE, Session
 from claimdag_client.errors import ClaimdagError, Refused, Unreachable, Unresponsive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
+    from argparse import Namespace
     from typing import Any, TextIO
 
 #: A daemon that went away gets this long to be brought back by whoever looks after it, before one is started from here.
@@ -33,26 +32,9 @@ REDRAW_S = 0.2
 #: A daemon that has said nothing for so long is asked whether it is there.
 PROBE_AFTER_S = 4.0
 
-WATCH_ABOUT = """The ledger as it grows: every change, as it is journaled, from now or from an entry on.
-
-When the daemon restarts it goes on where it was: nothing is missed, nothing is shown twice."""
-
-WAIT_ABOUT = """Wait until nodes are finished: done, failed or cancelled. Prints each with how it ended.
-
-On a terminal a bar shows how much of the work under them is done. The exit status is 0 once all are finished, however
-they ended, and 1 when --timeout is over first."""
-
-
-def main_watch(argv: Sequence[str], place: Endpoint) -> int:
-    """`claimdag watch`: runs until it is interrupted."""
-    parser = make_parser("watch", WATCH_ABOUT, ["claimdag watch", "claimdag watch --from 1 --json"])
-    parser.add_argument("--from", dest="from_seq", type=int, metavar="SEQ", help="from this entry of the ledger on")
-    parser.add_argument("--json", action="store_true", help="the entries as journaled, one a line")
-    args = _parse(parser, argv, place)
-    if args.from_seq is not None and args.from_seq < 0:
-        raise UsageError(f"--from {args.from_seq}: the entries are numbered from 1")
-    look = _Watch(args.from_seq, json=args.json)
-    connection = connect(place, client="claimdag watch")
+def _watch(args: Namespace, session: Session) -> int:
+    look = _Watch(args.from_seq, json=bool(args.json))
+    connection = session.connection
     while True:
         try:
             with connection:
@@ -61,7 +43,7 @@ def main_watch(argv: Sequence[str], place: Endpoint) -> int:
             raise
         except Unreachable:
             pass
-        connection = _again(place, "watch")
+        connection = _again(session.place, "watch")
 
 
 class _Watch:
@@ -97,40 +79,34 @@ class _Watch:
         if self.json:
             lines = [json_line(entry)]
         else:
-            from claimdag_client.cli.commands.log import entry_lines
+            from claimdag_client.cli.render.log import entry_lines
 
             lines = entry_lines(entry, self.paint)
         streams.write("\n".join(lines) + "\n")
         streams.flush()
 
 
-def main_wait(argv: Sequence[str], place: Endpoint) -> int:
-    """`claimdag wait`: 0 once all nodes are finished. Raises the daemon's refusals, Timeout among them."""
-    parser = make_parser("wait", WAIT_ABOUT, ["claimdag wait 7q2f-17", "claimdag wait 17 18 --timeout 10m"])
-    parser.add_argument("ids", nargs="+", metavar="ID", help="nodes: their ids, or the numbers in them")
-    parser.add_argument("--timeout", type=seconds, metavar="S", help="give up after so long (also 90s, 15m, 2h)")
-    parser.add_argument("--json", action="store_true", help="the nodes as they ended, one a line")
-    args = _parse(parser, argv, place)
+def _wait(args: Namespace, session: Session) -> int:
     until = None if args.timeout is None else time.monotonic() + args.timeout
+    if args.timeout is not None:
+        session.limit(args.timeout)
     bar = _bar(sys.stderr)
-    limit_s = SILENCE_LIMIT_S if args.timeout is None else args.timeout + ANSWER_SLACK_S
-    connection = connect(place, client="claimdag wait", limit_s=limit_s)
-    graph = connection.graph
-    ids = [f"{graph}-{int(i)}" if i.isascii() and i.isdigit() else i for i in args.ids]
+    connection = session.connection
+    ids = [session.node_id(each) for each in args.ids]
     nodes: list[dict[str, Any]] | None = None
     try:
         while nodes is None:
             try:
                 with connection:
-                    nodes = _wait(connection, ids, until, bar)
+                    nodes = _ended(connection, ids, until, bar)
             except Unresponsive:
                 raise
             except Unreachable:
-                connection = _again(place, "wait", until)
+                connection = _again(session.place, "wait", until)
     finally:
         if bar is not None:
             bar.clear()
-    _show_ended(nodes, json=args.json)
+    _show_ended(nodes, session, json=bool(args.json))
     return DONE
 
 
@@ -139,7 +115,7 @@ def _bar(stream: TextIO | None) -> Progress | None:
     return Progress(stream, paint) if stream is not None and paint.tty else None
 
 
-def _wait(connection: Connection, ids: list[str], until: float | None, bar: Progress | None) -> list[dict[str, Any]]:
+def _ended(connection: Connection, ids: list[str], until: float | None, bar: Progress | None) -> list[dict[str, Any]]:
     request: dict[str, Any] = {"op": "wait", "ids": ids, "rid": "wait"}
     if until is not None:
         request["timeout"] = max(0.0, until - time.monotonic())
@@ -156,23 +132,30 @@ def _wait(connection: Connection, ids: list[str], until: float | None, bar: Prog
         except TimeoutError:
             message = {}
             silence.check()
-        error = message.get("error")
-        if error is not None:
-            if error.get("code") == "shutting_down":
-                raise Unreachable("the daemon is leaving")
-            if message.get("rid") != "wait" and error.get("code") != "lagged":
-                continue
-            if error.get("code") == "lagged":
-                raise Unreachable("cut off")
-            raise Refused(error)
-        if message.get("rid") == "wait":
+        if "error" in message:
+            _raise_for(message["error"], of_wait=message.get("rid") == "wait")
+        elif message.get("rid") == "wait":
             return list(message["ok"]["nodes"])
-        if bar is not None:
-            if message.get("rid") == "list":
-                bar.know(message["ok"]["nodes"], ids)
-            elif isinstance(message.get("event"), dict):
-                bar.told(message["event"])
-            bar.draw()
+        elif bar is not None:
+            _move(bar, message, ids)
+
+
+def _raise_for(error: dict[str, Any], *, of_wait: bool) -> None:
+    """Raise an error if it ends the waiting: Unreachable if a new connection helps. The bar's own errors do not."""
+    if error.get("code") == "shutting_down":
+        raise Unreachable("the daemon is leaving")
+    if error.get("code") == "lagged":
+        raise Unreachable("cut off")
+    if of_wait:
+        raise Refused(error)
+
+
+def _move(bar: Progress, message: dict[str, Any], ids: list[str]) -> None:
+    if message.get("rid") == "list":
+        bar.know(message["ok"]["nodes"], ids)
+    elif isinstance(message.get("event"), dict):
+        bar.told(message["event"])
+    bar.draw()
 
 
 class _Silence:
@@ -199,27 +182,17 @@ class _Silence:
             self._connection.send({"op": "ping", "rid": "ping"}, self.patience)
 
 
-def _show_ended(nodes: list[dict[str, Any]], *, json: bool) -> None:
+def _show_ended(nodes: list[dict[str, Any]], session: Session, *, json: bool) -> None:
     from claimdag_client.cli.render.node import coloured, sign
 
-    paint = Paint(sys.stdout)
     for node in nodes:
         if json:
-            streams.write(json_line(node) + "\n")
+            session.say_json(node)
             continue
         status = str(node.get("status", "?"))
         error = f" ({clean(node['error'])})" if node.get("error") else ""
-        streams.write(
-            f"{sign(status, paint)} {clean(node.get('id', '?'))} {coloured(clean(status), status, paint)}{error}\n"
-        )
-
-
-def _parse(parser: Parser, argv: Sequence[str], place: Endpoint) -> argparse.Namespace:
-    args = parser.parse_intermixed_args([*argv])
-    place.socket_path = getattr(args, "socket", place.socket_path)
-    place.directory = getattr(args, "dir", place.directory)
-    place.start = place.start and not getattr(args, "no_start", False)
-    return args
+        named = f"{clean(node.get('id', '?'))} {coloured(clean(status), status, session.paint)}"
+        session.say(f"{sign(status, session.paint)} {named}{error}")
 
 
 def _again(place: Endpoint, verb: str, until: float | None = None) -> Connection:
@@ -248,3 +221,27 @@ def _again(place: Endpoint, verb: str, until: float | None = None) -> Connection
 
 def _note(verb: str, text: str) -> None:
     streams.tell(f"claimdag: {verb}: {clean(text)}\n")
+
+
+COMMANDS = {
+    "watch": Command(
+        run=_watch,
+        flags={"from": "from this entry of the ledger on", "json": "the entries as journaled, one a line"},
+        about=(
+            "Show the ledger as it grows: every change, as it is journaled, from now or from an entry on.\n\n"
+            "When the daemon restarts it goes on from the last entry shown: nothing is missed or shown twice."
+        ),
+        examples=("claimdag watch", "claimdag watch --from 1 --json"),
+    ),
+    "wait": Command(
+        run=_wait,
+        needs=("ids",),
+        flags={"ids": "", "timeout": "", "json": "the nodes as they ended, one a line"},
+        about=(
+            "Wait until nodes are finished: done, failed or cancelled. Prints each with how it ended.\n\n"
+            "On a terminal a bar shows how much of the work under them is done. The exit status is 0 once all are "
+            "finished, however they ended, and 1 if --timeout is over first."
+        ),
+        examples=("claimdag wait 7q2f-17", "claimdag wait 17 18 --timeout 10m"),
+    ),
+}

@@ -1,0 +1,134 @@
+"""The commands that are one request and its answer, as a table: op, flags, how the answer is shown, help.
+
+`cli.render.answers` has the functions that `show` names.
+"""
+
+from __future__ import annotations
+
+from claimdag_client.cli.command import Command
+
+_HOLDER = "who holds it: any other actor is refused"
+_HELD = {"id": "", "actor": _HOLDER, "gen": "", "lease": "", "bound": "", "once": "", "json": ""}
+_MOVED = {"id": "", "actor": "", "gen": "", "once": "", "json": ""}
+_EDGE = {"before": "", "after": "", "when": "", "actor": "who says so, for the ledger", "once": "", "json": ""}
+
+COMMANDS: dict[str, Command] = {
+    "get": Command(
+        op="get", flags={"id": "", "json": ""}, needs=("id",), show="page",
+        about="Show every field of one node.",
+        examples=("claimdag get 7q2f-1",),
+    ),
+    "why": Command(
+        op="why", flags={"id": "", "json": ""}, needs=("id",), show="why",
+        about="Say why a node has its status, and what to do about it.",
+        examples=("claimdag why 7q2f-2",),
+    ),
+    "ready": Command(
+        op="ready", flags={"role": "", "slack": "", "strict": "", "limit": "", "json": ""}, show="ready", rows="nodes",
+        about="List the nodes that can be claimed, in the order in which `claimdag next` takes them.",
+        examples=("claimdag ready", "claimdag ready --role verifier --strict --json"),
+    ),
+    "next": Command(
+        op="claim_next", show="claim", needs=("actor",),
+        flags={"actor": "who claims it", "role": "", "slack": "", "strict": "", "lease": "", "bound": "", "wait": "",
+               "once": "", "json": ""},
+        about=(
+            "Claim the best node that can run. Prints id=ID gen=N, then its summary. "
+            "Exit status 3: nothing can run now; 4: nothing is left to do."
+        ),
+        examples=(
+            "claimdag next --actor alice",
+            "claimdag next --actor alice --role implementor --slack 60 --lease 30m --wait 600",
+        ),
+    ),
+    "claim": Command(
+        op="claim", flags={**_HELD, "actor": "who claims it"}, needs=("id", "actor"), show="gen",
+        about="Claim one node. Prints gen=N: the generation that its holder names from then on.",
+        examples=("claimdag claim 7q2f-1 --actor alice", "claimdag claim --id 7q2f-1 --assignee alice --lease 1800"),
+    ),
+    "renew": Command(
+        op="renew", flags=_HELD, needs=("id",), show="lease",
+        about="Move the deadline of a claim: its lease starts anew. Prints gen=N expires_in=S.",
+        examples=("claimdag renew 7q2f-1 --actor alice --gen 2", "claimdag renew 7q2f-1 --gen 2 --lease 1h"),
+    ),
+    "running": Command(
+        op="running", flags=_HELD, needs=("id",), show="lease",
+        about="Say that the work on a claimed node has begun. Renews the lease too. Prints gen=N expires_in=S.",
+        examples=("claimdag running 7q2f-1 --actor alice --gen 2",),
+    ),
+    "release": Command(
+        op="release", flags={**_MOVED, "actor": _HOLDER}, needs=("id",), show="gen",
+        about="Hand a claimed node back, for any worker to claim. Prints gen=N.",
+        examples=("claimdag release 7q2f-1 --actor alice --gen 2",),
+    ),
+    "reopen": Command(
+        op="reopen", flags=_MOVED, needs=("id",), show="gen",
+        about="Bring a finished node back, with what was cancelled because of it. Prints gen=N.",
+        examples=("claimdag reopen 7q2f-1",),
+    ),
+    "archive": Command(
+        op="archive", flags=_MOVED, needs=("id",), show="gen",
+        about="Hide a finished node from the list. Prints gen=N.",
+        examples=("claimdag archive 7q2f-1",),
+    ),
+    "unarchive": Command(
+        op="unarchive", flags=_MOVED, needs=("id",), show="gen",
+        about="Show an archived node again. Prints gen=N.",
+        examples=("claimdag unarchive 7q2f-1",),
+    ),
+    "cancel": Command(
+        op="cancel", needs=("id",), show="ids",
+        flags={"id": "the node: it and everything under it is ended, held or not", "error": "", "actor": "", "once": "",
+               "json": ""},
+        about="End a node and everything under it, held nodes too. Prints the ids of all that was cancelled.",
+        examples=('claimdag cancel 7q2f-1 --error "not wanted any more"',),
+    ),
+    "reclaim": Command(
+        op="reclaim", flags={"quiet_for": "", "actor": "", "once": "", "json": ""}, show="ids",
+        about="Take back claims whose holders have gone quiet. Prints the ids of their nodes.",
+        examples=("claimdag reclaim --lease 5m",),
+    ),
+    "link": Command(
+        op="link", flags=_EDGE, needs=("before", "after"), show="status",
+        about="Let AFTER wait on BEFORE. Prints AFTER and its status.",
+        examples=("claimdag link 7q2f-1 7q2f-2", "claimdag link 7q2f-1 7q2f-3 --when after_any"),
+    ),
+    "unlink": Command(
+        op="unlink", flags=_EDGE | {"when": "only an edge of this kind: after_ok or after_any"},
+        needs=("before", "after"), show="status",
+        about="Let AFTER no longer wait on BEFORE. Prints AFTER and its status.",
+        examples=("claimdag unlink 7q2f-1 7q2f-2",),
+    ),
+    "resources": Command(
+        op="resources", show="resources", rows="resources",
+        about="List every resource: how many units there are, which nodes use them, which wait.",
+        examples=("claimdag resources",),
+    ),
+    "capacity": Command(
+        op="capacity", flags={"resource": "", "units": "", "actor": "", "once": "", "json": ""},
+        needs=("resource", "units"), show="resource",
+        about="Set how many units of a resource there are. One that was never set has 1.",
+        examples=("claimdag capacity gpu 2",),
+    ),
+    "log": Command(
+        op="log", flags={"id": "only what concerns this node", "from": "", "entries": "", "json": ""}, show="log",
+        rows="entries",
+        about="Show the ledger: every change that is still kept, oldest first.",
+        examples=("claimdag log --limit 20", "claimdag log 7q2f-1", "claimdag log --from 120 --json"),
+    ),
+    "ping": Command(
+        op="ping", show="pong",
+        about="Ask whether the daemon answers. Prints pong.",
+        examples=("claimdag ping",),
+    ),
+    "stats": Command(
+        op="stats", show="stats",
+        about="Show the daemon's counts: nodes by status, live claims, connections, sizes, pauses, deadlocks.",
+        examples=("claimdag stats", "claimdag stats --json"),
+    ),
+    "checkpoint": Command(
+        op="checkpoint", show="checkpoint",
+        about="Let the daemon write a snapshot now and start its journal anew.",
+        examples=("claimdag checkpoint",),
+    ),
+}  # fmt: skip

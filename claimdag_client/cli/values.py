@@ -1,0 +1,165 @@
+"""What the value of a flag may be: each kind of value with its check and the words for what it takes.
+
+A wrong value is told as the flag, the value and what it takes. The bounds are those of the wire; what only the daemon
+can know (whether an id exists, say) is left to the daemon.
+"""
+
+from __future__ import annotations
+
+from claimdagd.limits import ERROR_MAX_BYTES, KINDS, LIVE, ROLES, SUMMARY_MAX_BYTES, TERMINAL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from typing import Any
+
+STATUSES = ("todo", "ready", "blocked", *LIVE, "completing", *TERMINAL)
+NAME_LENGTH_MAX = 64
+TOKEN_LENGTH_MAX = 128
+COUNT_MAX = 1_000_000_000
+COST_MAX = 1e12
+WHENS = ("after_ok", "after_any")
+LEASE_MAX_S = 366 * 86400.0
+UNITS_OF_TIME = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@:/-")
+
+
+class _Null:
+    """The value of a flag that was given the word none."""
+
+
+NULL = _Null()
+
+
+class Value:
+    """A kind of value. `convert` takes the text and raises ValueError; `takes` says what it accepts."""
+
+    __slots__ = ("choices", "convert", "takes")
+
+    def __init__(self, takes: str, convert: Callable[[str], Any], choices: Sequence[str] = ()) -> None:
+        self.takes = takes
+        self.convert = convert
+        #: All values there are, if they can be listed.
+        self.choices = choices
+
+
+def _text(limit: int | None = None) -> Callable[[str], str]:
+    def convert(text: str) -> str:
+        size = len(text.encode())  # UnicodeEncodeError, a ValueError, for bytes that are no text
+        if limit is not None and size > limit:
+            raise ValueError(f"{size} bytes")
+        return text
+
+    return convert
+
+
+def _name(text: str) -> str:
+    if not 1 <= len(text) <= NAME_LENGTH_MAX or not _NAME_CHARACTERS.issuperset(text):
+        raise ValueError(text)
+    return text
+
+
+def _token(text: str) -> str:
+    if not 1 <= len(text) <= TOKEN_LENGTH_MAX:
+        raise ValueError(text)
+    return _text()(text)
+
+
+def _id(text: str) -> str:
+    if not text.strip():
+        raise ValueError(text)
+    return _text()(text)
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        digits = text[1:] if text[:1] in ("-", "+") else text
+        if not (digits.isascii() and digits.isdigit() and low <= int(text) <= high):
+            raise ValueError(text)
+        return int(text)
+
+    return convert
+
+
+def _number(above: float, high: float, *, inclusive: bool = False) -> Callable[[str], float]:
+    def convert(text: str) -> float:
+        value = float(text)
+        if "_" in text or not (above < value <= high or (inclusive and value == above)):
+            raise ValueError(text)
+        return value
+
+    return convert
+
+
+def _duration(*, zero: bool) -> Callable[[str], float]:
+    def convert(text: str) -> float:
+        factor = UNITS_OF_TIME.get(text[-1:])
+        return number(text) if factor is None else bounded(number(text[:-1]) * factor)
+
+    number = _number(0, float("inf"), inclusive=zero)
+
+    def bounded(value: float) -> float:
+        if value > LEASE_MAX_S:
+            raise ValueError(value)
+        return value
+
+    return lambda text: bounded(convert(text))
+
+
+def _one_of(words: Sequence[str]) -> Value:
+    def convert(text: str) -> str:
+        if text not in words:
+            raise ValueError(text)
+        return text
+
+    return Value(f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0], convert, words)
+
+
+def _or_none(value: Value, none: Collection[str] = ("", "none", "null")) -> Value:
+    """The same values, and the word none for null."""
+    return Value(f"{value.takes}, or none", lambda text: NULL if text in none else value.convert(text))
+
+
+def _units(text: str) -> tuple[str, int]:
+    name, equals, units = text.partition("=")
+    return _name(name), _whole(1, COUNT_MAX)(units) if equals else 1
+
+
+def _dependency(text: str) -> tuple[str, str | None]:
+    on, colon, when = text.rpartition(":")
+    if not colon:
+        return _id(text), None
+    if when not in WHENS:
+        raise ValueError(text)
+    return _id(on), when
+
+
+ID = Value("a node's id, such as 7q2f-17, or the number in it", _id)
+ID_OR_NONE = _or_none(ID)
+NAME = Value(f"a name: 1 to {NAME_LENGTH_MAX} of A-Za-z0-9._@:/-", _name)
+TEXT = Value("text in UTF-8", _text())
+SUMMARY = Value(f"text in UTF-8 of at most {SUMMARY_MAX_BYTES:,} bytes, or -", _text(SUMMARY_MAX_BYTES))
+ERROR = Value(f"text in UTF-8 of at most {ERROR_MAX_BYTES:,} bytes", _text(ERROR_MAX_BYTES))
+TOKEN = Value(f"a token of 1 to {TOKEN_LENGTH_MAX} characters", _token)
+GEN = Value("a generation: a whole number from 0", _whole(0, 2**63 - 1))
+SEQ = Value("the number of an entry: a whole number from 0", _whole(0, 2**63 - 1))
+COUNT = Value("a whole number from 1", _whole(1, 1_000_000))
+WORKERS = Value("a whole number from 1 to 1000", _whole(1, 1000))
+CAPACITY = Value(f"a whole number from 0 to {COUNT_MAX:,}", _whole(0, COUNT_MAX))
+ATTEMPTS = _or_none(Value(f"a whole number from 1 to {COUNT_MAX:,}", _whole(1, COUNT_MAX)))
+PRIORITY = Value("a whole number from -100 to 100", _whole(-100, 100))
+COST = Value("a number above 0", _number(0, COST_MAX))
+SLACK = Value("a number from 0", _number(0, COST_MAX, inclusive=True))
+LEASE = Value("a time above 0, in seconds or as 90s, 15m, 2h, 1d, at most 366d", _duration(zero=False))
+SECONDS = Value("a time in seconds or as 90s, 15m, 2h, 1d, at most 366d", _duration(zero=True))
+KIND = _one_of(KINDS)
+ROLE = _one_of(ROLES)
+STATUS = _one_of(STATUSES)
+OUTCOME = _one_of(TERMINAL)
+WHEN = _one_of(WHENS)
+UNITS = Value("NAME=UNITS, as in gpu=1", _units)
+DEPENDENCY = Value("ID, ID:after_ok or ID:after_any", _dependency)
+PLAN_FORMAT = _one_of(("json", "yaml", "toml"))
+REPORT_FORMAT = _one_of(("tasks", "json", "csv", "github-comment"))
+GRAPH_FORMAT = _one_of(("text", "dot", "mermaid"))
+HOOK_EVENT = _one_of(("stop", "compact"))
