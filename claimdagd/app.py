@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from claimdagd.core.graph import Graph
 from claimdagd.service import Clock, Config, Service
-from claimdagd.store.errors import Damaged
+from claimdagd.store.errors import StateError
 from claimdagd.store.files import Files
 from claimdagd.store.reader import Recovered
-from claimdagd.store.recovery import collector_off, recover
+from claimdagd.store.recovery import gc_paused, recover
 from claimdagd.store.store import Store
 
 
@@ -38,7 +38,7 @@ def open_service(
     lease_s: float = 900.0,
     starvation: int = 100,
 ) -> Opened:
-    """Recover what `directory` holds and return the service over it. Raises StorageError, Damaged among them.
+    """Recover what `directory` holds and return the service over it. Raises StateError or StorageError.
 
     Args:
         new_tag: makes the tag of a graph that begins here.
@@ -47,11 +47,12 @@ def open_service(
     """
     recovered = recover(files, directory, salvage=salvage, new_tag=new_tag, at=clock.wall())
     graph = Graph(recovered.tag, max_nodes=max_nodes, default_lease_s=lease_s, starvation=starvation)
-    with collector_off():
+    with gc_paused():
         try:
             graph.load(recovered.nodes, recovered.capacities, recovered.next_number, clock.now())
         except ValueError as exc:
-            raise Damaged(directory, None, str(exc)) from exc
+            remedy = "Every line verifies, so this is a bug of claimdagd: keep a copy of the directory and report it"
+            raise StateError(directory, None, str(exc), remedy) from exc
     store = Store(files, directory, "fsync" if config.fsync else "process", recovered)
     service = Service(graph, store, clock, config, once=recovered.once, ledger=recovered.ledger)
     return Opened(service, graph, store, recovered)

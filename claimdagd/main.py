@@ -31,7 +31,7 @@ from claimdagd.server.host.place import Place
 from claimdagd.server.host.systemd import Notifier
 from claimdagd.server.server import Options, Server
 from claimdagd.service import Config, Service
-from claimdagd.store.errors import Damaged, StorageError
+from claimdagd.store.errors import StateError, StorageError, UnreadableState
 from claimdagd.store.files import OsFiles
 
 log = logging.getLogger("claimdagd")
@@ -42,7 +42,8 @@ EXIT_INTERRUPTED = 130
 EXIT_STATUS: dict[type[Exception], int] = {
     Held: EXIT_ALREADY_RUNNING,
     UnsafePathError: EXIT_UNSAFE,
-    Damaged: EXIT_CORRUPT,
+    UnreadableState: EXIT_STORAGE,
+    StateError: EXIT_CORRUPT,
     StorageError: EXIT_STORAGE,
     open_files.TooFewDescriptors: EXIT_OS,
     OSError: EXIT_OS,
@@ -58,9 +59,9 @@ examples:
   claimdagd --dir ~/graph --durability fsync     a state that survives the machine
   claimdagd --dir ~/graph --salvage              after it refused a damaged one
 
-Exit status: 0 it was told to leave, 2 wrong use, 65 the state is damaged, 71 the system does not give what it
-needs, such as open files, 74 the state cannot be written or its directory, lock or socket was taken away,
-75 another one is alive, 77 the directory cannot be trusted. 70 is an error in claimdagd itself.
+Exit status: 0 it was told to leave, 2 wrong use, 65 the state is damaged or of another format, 71 the system does
+not give what it needs, such as open files, 74 the state cannot be read or written or its directory, lock or socket
+was taken away, 75 another one is alive, 77 the directory cannot be trusted. 70 is an error in claimdagd itself.
 """
 #: How many objects are made between two looks of the collector at the young ones.
 YOUNG_OBJECTS = 10_000

@@ -14,7 +14,7 @@ import msgspec
 from claimdag_client._transport.endpoint import Endpoint, directory_of
 from claimdag_client.cli.render.text import clock, duration
 from claimdagd.model import TERMINAL, Node, number_of
-from claimdagd.store.errors import Damaged
+from claimdagd.store.errors import StateError
 from claimdagd.store.recovery import read_offline
 
 
@@ -86,8 +86,8 @@ def read(place: Endpoint) -> OfflineState:
         found = read_offline(directory, time.time())
     except FileNotFoundError:
         raise Unreadable(f"there is no state in {directory}", "name the daemon's directory with --dir") from None
-    except Damaged as exc:
-        raise Unreadable(str(exc), "claimdagd --salvage keeps a copy and takes what verifies") from None
+    except StateError as exc:
+        raise Unreadable(exc.what, exc.remedy) from None
     except OSError as exc:
         raise Unreadable(f"{directory}: {exc.strerror}", "name the daemon's directory with --dir") from None
     age = f"last written {duration(max(0.0, found.age))} ago, at {clock(found.at)}"

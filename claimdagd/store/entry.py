@@ -5,8 +5,7 @@ Replay puts these nodes back and never runs the op again. This module encodes an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import isfinite
+from collections.abc import Sequence
 from typing import Annotated
 from zlib import crc32
 
@@ -14,7 +13,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from claimdagd.model import Node, Status
-from claimdagd.store.framing import FORMAT, seal
+from claimdagd.store.framing import FORMAT, with_crc
 
 Tag = Annotated[str, Meta(pattern=r"^[0-9a-z]{4}\Z")]
 Count = Annotated[int, Meta(ge=0)]
@@ -29,27 +28,6 @@ class JournalHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     graph: Tag
     seq: Count
     next: Annotated[int, Meta(ge=1)]
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One mutation, to be written.
-
-    `nodes` are the changed nodes as they are after, encoded already (Raw) or not; `flips` are the other nodes whose
-    derived status changed, by their new status; `gone` the nodes pruned. `capacity` holds only the resources that
-    changed. `reply` is the `ok` object that the token `once` gets again. `next` is the next id number to mint.
-    """
-
-    seq: int
-    at: float
-    op: str
-    actor: str | None = None
-    nodes: Sequence[Raw | Node] = ()
-    flips: Mapping[str, Sequence[str]] = {}
-    gone: Sequence[str] = ()
-    capacity: dict[str, int] | None = None
-    once: str | None = None
-    reply: Raw | None = None
-    next: int
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -83,13 +61,6 @@ _decode_number = msgspec.json.Decoder(_Numbered).decode
 _decode_header = msgspec.json.Decoder(_SealedHeader).decode
 
 
-def encode_entry(entry: Entry) -> bytes:
-    """A whole journal line: newline and checksum included. A ValueError is a bug in the caller."""
-    if not isfinite(entry.at):
-        raise ValueError(f"an entry at {entry.at} could not be read back")
-    return seal(_encode(entry))
-
-
 def entry_line(
     seq: int,
     at: float,
@@ -103,9 +74,12 @@ def entry_line(
     reply: bytes | None,
     next_number: int,
 ) -> bytes:
-    """What encode_entry makes of the same fields, without an Entry: this is on the path of every request.
+    """Return a whole journal line, newline and checksum included. This is on the path of every request.
 
-    `nodes` and `reply` are JSON already; `at` is finite, `op` an op's name and `actor` a name, which need no escaping.
+    `nodes` are the changed nodes as they are after, `flips` the other nodes whose derived status changed, by their new
+    status, `gone` the nodes pruned; `capacity` holds only the resources that changed, `reply` is the `ok` object that
+    the token `once` gets again, and `next_number` the next id number to mint. `nodes` and `reply` are JSON already;
+    `at` is finite, `op` an op's name and `actor` a name, which need no escaping.
     """
     head = b'{"seq":%d,"at":%b,"op":"%b","actor":%b,"nodes":[%b],"flips":%b,"gone":%b,%b"next":%d' % (
         seq,
@@ -125,7 +99,7 @@ def entry_line(
 
 
 def decode_entry(line: bytes) -> Record:
-    """An entry out of a line whose seal was looked at; raises msgspec.MsgspecError or RecursionError."""
+    """Decode an entry of a line whose checksum was verified; raises msgspec.MsgspecError or RecursionError."""
     return _decode_record(line)
 
 
@@ -136,9 +110,9 @@ def decode_number(line: bytes) -> int:
 
 def encode_journal_header(graph: str, seq: int, next_number: int) -> bytes:
     """The first line of a journal whose entries follow `seq`."""
-    return seal(_encode(JournalHeader(FORMAT, graph, seq, next_number)))
+    return with_crc(_encode(JournalHeader(FORMAT, graph, seq, next_number)))
 
 
 def decode_journal_header(line: bytes) -> JournalHeader:
-    """A header out of a line whose seal was looked at; raises msgspec.MsgspecError or RecursionError."""
+    """Decode a header of a line whose checksum was verified; raises msgspec.MsgspecError or RecursionError."""
     return _decode_header(line)

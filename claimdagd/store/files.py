@@ -193,3 +193,28 @@ def write_all(files: Files, fd: int, data: bytes) -> None:
         if count <= 0:
             raise OSError(errno.EIO, "the disk took no more bytes")
         written += count
+
+
+def close_quietly(files: Files, fd: int) -> None:
+    """Close a file that nothing depends on any more."""
+    try:
+        files.close(fd)
+    except OSError:
+        pass
+
+
+def create_temp(files: Files, path: str) -> int:
+    """A new, empty file, in place of any left-over of that name."""
+    try:
+        return files.create(path)
+    except FileExistsError:
+        files.unlink(path)
+        return files.create(path)
+
+
+def unlink_quietly(files: Files, path: str) -> None:
+    """Remove a temporary file; one that cannot be removed now is removed at the next start."""
+    try:
+        files.unlink(path)
+    except OSError:
+        pass

@@ -20,13 +20,13 @@ _SEAL_BYTES = len(b',"crc":"00000000"}')
 _SEAL = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 
 
-def seal(body: bytes) -> bytes:
+def with_crc(body: bytes) -> bytes:
     """The line, with newline, of a JSON object that has at least one field."""
     head = body[:-1]
     return b'%b,"crc":"%08x"}\n' % (head, crc32(head))
 
 
-def sealed(line: bytes) -> bool:
+def crc_ok(line: bytes) -> bool:
     """Whether a line, without its newline, is as it was written."""
     head = line[:-_SEAL_BYTES]
     return line[-_SEAL_BYTES:] == b',"crc":"%08x"}' % crc32(head) and len(head) > 1
@@ -38,7 +38,7 @@ def holds_more_than_a_line(tail: bytes) -> bool:
     A write that was cut short cannot leave that behind. The seal's bytes cannot stand inside a JSON string, where
     quotes are escaped.
     """
-    return any(match.end() < len(tail) and sealed(tail[: match.end()]) for match in _SEAL.finditer(tail))
+    return any(match.end() < len(tail) and crc_ok(tail[: match.end()]) for match in _SEAL.finditer(tail))
 
 
 class LineReader:

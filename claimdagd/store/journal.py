@@ -8,14 +8,15 @@ whose name was lost is written again from it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
 from claimdagd.store.entry import encode_journal_header
 from claimdagd.store.errors import StorageError
-from claimdagd.store.files import FileIdentity, Files, write_all
+from claimdagd.store.files import FileIdentity, Files, close_quietly, create_temp, unlink_quietly, write_all
 from claimdagd.store.framing import CHUNK
+from claimdagd.store.steps import Step, blocking
 
 JOURNAL = "journal.jsonl"
 TEMPORARY = ".tmp"
@@ -51,37 +52,6 @@ class Layout:
     def end_of(self, seq: int) -> int:
         """The offset behind entry `seq`, which may be `base`."""
         return self.ends[seq - self.base - 1] if seq > self.base else self.header_bytes
-
-
-class Blocking:
-    """A call that may block for long: a flush, or the closing of a large file that nothing names any more.
-
-    Call it in a thread; left alone, it is made when the generator that yielded it goes on.
-    """
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        self._action = action
-        self._done = False
-        self._error: OSError | StorageError | None = None
-
-    def __call__(self) -> None:
-        """Make the call, once. Never raises: the generator that yielded this does."""
-        if not self._done:
-            self._done = True
-            try:
-                self._action()
-            except (OSError, StorageError) as exc:
-                self._error = exc
-
-    def settle(self) -> None:
-        """Make the call if nobody did; raise what went wrong."""
-        self()
-        if self._error is not None:
-            raise self._error
-
-
-#: What a long piece of work yields: None for a turn of the loop, or a call that is better made in a thread.
-Step = Blocking | None
 
 
 class Journal:
@@ -157,7 +127,7 @@ class Journal:
         before, self._layout = self._layout, Layout(seq, next_number, 0)
         self._epoch += 1  # a restart that waits for its turn has lost its temporary file to this one
         try:
-            for _ in self.restart(seq, next_number):
+            for _ in self.rotate(seq, next_number):
                 pass
         except BaseException:
             self._layout = before
@@ -261,7 +231,7 @@ class Journal:
         if self._is_short():
             raise StorageError(self.path, "the journal is shorter than what was written to it")
         self._epoch += 1  # a restart that waits for its turn has lost its temporary file to this one
-        for _ in self.restart(self.base, self._layout.next_number):
+        for _ in self.rotate(self.base, self._layout.next_number):
             pass
 
     def undo_to(self, seq: int) -> None:
@@ -316,46 +286,59 @@ class Journal:
                 self._names_unflushed = True
                 raise
 
-    def restart(self, base: int, next_number: int) -> Generator[Step]:
+    def rotate(self, base: int, next_number: int) -> Generator[Step]:
         """Put a new file that begins after entry `base` in place, by rename; appends may go on between the steps.
 
         OSError or StorageError: the old file stands and is in use, or, if even that is in doubt, `broken` is set.
         """
         layout = self._layout
-        epoch = self._epoch
         temporary = self.path + TEMPORARY
         header = encode_journal_header(self._graph, base, next_number)
-        copied = layout.end_of(base)
-        shift = copied - len(header)
-        fd = make_new(self._files, temporary)
+        shift = layout.end_of(base) - len(header)
+        fd = create_temp(self._files, temporary)
         in_place = False
         try:
             write_all(self._files, fd, header)
-            step = CHUNK
-            while (left := layout.size - copied) > step:
-                copied = self._copy(fd, copied, copied + step)
-                yield None
-                self._still(epoch)
-                if layout.size - copied >= left:
-                    step *= 2  # appends outrun the copying: it would never end
-            if self._durable:
-                copied = self._copy(fd, copied, layout.size)
-                yield from blocking(lambda: self._files.fsync(fd))
-                self._still(epoch)
-            # No turn of the loop from here to the end: what is copied now is all there is.
-            if copied < layout.size:
-                self._copy(fd, copied, layout.size)
-                if self._durable:
-                    self._files.fsync(fd)
+            yield from self._copy_entries(fd, layout, base)
             self._names_unflushed = self._durable
             self._rename(temporary, fd)
             in_place = True
         finally:
             if not in_place:
-                let_go(self._files, fd)
-                forget(self._files, temporary)
+                close_quietly(self._files, fd)
+                unlink_quietly(self._files, temporary)
         ends = array("Q", [end - shift for end in layout.ends[base - layout.base :]])
-        self._layout = Layout(base, next_number, len(header), ends)
+        self._take_over(fd, Layout(base, next_number, len(header), ends))
+        if self._durable:
+            seq, undone = self.seq, self._undone
+            yield from blocking(self._sync_names)
+            self._flushed_to(seq, undone)
+        yield from blocking(self._close_retired)
+
+    def _copy_entries(self, fd: int, layout: Layout, base: int) -> Generator[Step]:
+        """Copy the entries after `base`, those appended meanwhile too. After the last step nothing is left to copy."""
+        epoch = self._epoch
+        copied = layout.end_of(base)
+        step = CHUNK
+        while (left := layout.size - copied) > step:
+            copied = self._copy(fd, copied, copied + step)
+            yield None
+            self._still(epoch)
+            if layout.size - copied >= left:
+                step *= 2  # appends outrun the copying: it would never end
+        if self._durable:
+            copied = self._copy(fd, copied, layout.size)
+            yield from blocking(lambda: self._files.fsync(fd))
+            self._still(epoch)
+        # No turn of the loop from here to the rename: what is copied now is all there is.
+        if copied < layout.size:
+            self._copy(fd, copied, layout.size)
+            if self._durable:
+                self._files.fsync(fd)
+
+    def _take_over(self, fd: int, layout: Layout) -> None:
+        """Use the new file from now on."""
+        self._layout = layout
         self.identity = self._files.identity(fd)
         self._epoch += 1
         self.broken = self.lost = False
@@ -363,11 +346,6 @@ class Journal:
             if self._fd >= 0:
                 self._retired.append(self._fd)
             self._fd = fd
-        if self._durable:
-            seq, undone = self.seq, self._undone
-            yield from blocking(self._sync_names)
-            self._flushed_to(seq, undone)
-        yield from blocking(self._close_retired)
 
     def _copy(self, fd: int, start: int, end: int) -> int:
         while start < end:
@@ -401,7 +379,7 @@ class Journal:
                 return  # which does it when it is through
             retired, self._retired = self._retired, []
         for fd in retired:
-            let_go(self._files, fd)
+            close_quietly(self._files, fd)
 
     def close(self) -> None:
         """Close the file; nothing is flushed."""
@@ -410,35 +388,3 @@ class Journal:
                 self._retired.append(self._fd)
                 self._fd = -1
         self._close_retired()
-
-
-def blocking(action: Callable[[], None]) -> Generator[Step]:
-    """Offer a blocking call to whoever drives the generator; see that it is made, and raise what it raised."""
-    step = Blocking(action)
-    yield step
-    step.settle()
-
-
-def let_go(files: Files, fd: int) -> None:
-    """Close a file that nothing depends on any more."""
-    try:
-        files.close(fd)
-    except OSError:
-        pass
-
-
-def make_new(files: Files, path: str) -> int:
-    """A new, empty file, in place of any left-over of that name."""
-    try:
-        return files.create(path)
-    except FileExistsError:
-        files.unlink(path)
-        return files.create(path)
-
-
-def forget(files: Files, path: str) -> None:
-    """Remove a temporary file; one that cannot be removed now is removed at the next start."""
-    try:
-        files.unlink(path)
-    except OSError:
-        pass

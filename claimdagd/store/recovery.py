@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from claimdagd.store.errors import Damaged
+from claimdagd.store.errors import CorruptState, StateError
 from claimdagd.store.files import Files, OsFiles
 from claimdagd.store.reader import Recovered, load
 from claimdagd.store.salvage import salvage_state
@@ -33,21 +33,22 @@ class Offline:
 def recover(
     files: Files, directory: str, *, salvage: bool = False, new_tag: Callable[[], str], at: float = 0.0
 ) -> Recovered:
-    """The state in `directory`; a new graph, tagged by `new_tag`, where there are no files at all.
+    """Return the state in `directory`; a new graph, tagged by `new_tag`, if there are no files at all.
 
-    Raises Damaged, having changed nothing. With `salvage` damaged files are first kept in a directory of their own,
-    named by `at` (Unix seconds), and what verifies is taken; then StorageError where that copy cannot be made.
+    Raises StateError, having changed nothing. With `salvage` damaged files are first kept in a directory of their own,
+    named by `at` (Unix seconds), and what verifies is taken; StorageError if that copy cannot be made. What is not
+    damage but cannot be read, or is of another format, is refused all the same.
     """
     try:
-        with collector_off():
+        with gc_paused():
             found = load(files, directory)
-    except Damaged as damage:
+    except CorruptState as damage:
         if not salvage:
             raise
-        with collector_off():
+        with gc_paused():
             return salvage_state(files, directory, damage, new_tag=new_tag, at=at)
     if found is None:
-        found = Recovered(new_tag(), 0, 1, {}, {})
+        found = Recovered(new_tag())
     if salvage:
         found.notes.append("nothing is damaged: there was nothing to salvage")
     return found
@@ -56,14 +57,14 @@ def recover(
 def read_offline(directory: str, now: float, files: Files | None = None) -> Offline:
     """The last whole state, read beside a daemon that may be writing: no lock, no write. `now` is in Unix seconds.
 
-    Raises FileNotFoundError where there is no state, Damaged where it does not verify.
+    Raises FileNotFoundError if there is no state, StateError if it cannot be read.
     """
     files = files or OsFiles()
     for tries_left in reversed(range(READ_TRIES)):
         try:
-            with collector_off():
+            with gc_paused():
                 state = load(files, directory)
-        except Damaged:
+        except StateError:
             # Snapshot and journal may be of two moments, or the journal was rolled back while it was read.
             if not tries_left:
                 raise
@@ -75,7 +76,7 @@ def read_offline(directory: str, now: float, files: Files | None = None) -> Offl
 
 
 @contextmanager
-def collector_off() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Loading makes only things that stay: collections in between would triple its time."""
     enabled = gc.isenabled()
     gc.disable()

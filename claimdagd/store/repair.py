@@ -16,7 +16,7 @@ from claimdagd.model import GROUPS, LIVE, TERMINAL, Node, Outcome, Status
 NAMED_MAX = 20
 
 
-def mend(nodes: dict[str, Node], gen: int) -> list[str]:
+def repair(nodes: dict[str, Node], gen: int) -> list[str]:
     """Mend `nodes` in place, all at generation `gen` and nobody holding any; returns sentences about what changed.
 
     Work that waits is set ready: whoever loads a state lets the dependencies decide.

@@ -15,7 +15,7 @@ from msgspec import Meta, Raw
 
 from claimdagd.model import Node
 from claimdagd.store.entry import Count, Tag
-from claimdagd.store.framing import FORMAT, seal
+from claimdagd.store.framing import FORMAT, with_crc
 
 SNAPSHOT = "snapshot.jsonl"
 #: How many nodes are written without a turn of the loop between: half a millisecond's work. With 1,024 every request
@@ -92,16 +92,16 @@ decode_footer = msgspec.json.Decoder(_SealedFooter).decode
 def encode_snapshot(head: SnapshotHead, nodes: Sequence[Node], once: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
     """The bytes of the file, in blocks of at most SLICE lines."""
     header = SnapshotHeader(FORMAT, head.graph, head.seq, head.at, head.next, head.capacities, len(nodes), len(once))
-    block = seal(_encode(header))
+    block = with_crc(_encode(header))
     total = crc32(block)
     yield block
     for start in range(0, len(nodes), SLICE):
-        block = b"".join([seal(_encode(node)) for node in nodes[start : start + SLICE]])
+        block = b"".join([with_crc(_encode(node)) for node in nodes[start : start + SLICE]])
         total = crc32(block, total)
         yield block
     for start in range(0, len(once), SLICE):
         part = once[start : start + SLICE]
-        block = b"".join([seal(_encode(Remembered(token, Raw(reply)))) for token, reply in part])
+        block = b"".join([with_crc(_encode(Remembered(token, Raw(reply)))) for token, reply in part])
         total = crc32(block, total)
         yield block
-    yield seal(_encode(Footer(head.seq, head.next, len(nodes), len(once), f"{total:08x}")))
+    yield with_crc(_encode(Footer(head.seq, head.next, len(nodes), len(once), f"{total:08x}")))

@@ -11,10 +11,11 @@ from typing import Literal
 
 from claimdagd.model import Node
 from claimdagd.store.errors import StorageError
-from claimdagd.store.files import FileIdentity, Files, write_all
-from claimdagd.store.journal import JOURNAL, TEMPORARY, Journal, Step, blocking, forget, let_go, make_new
+from claimdagd.store.files import FileIdentity, Files, close_quietly, create_temp, unlink_quietly, write_all
+from claimdagd.store.journal import JOURNAL, TEMPORARY, Journal
 from claimdagd.store.reader import Recovered
 from claimdagd.store.snapshot import SNAPSHOT, SnapshotHead, encode_snapshot
+from claimdagd.store.steps import Step, blocking
 
 #: Of the entries that a snapshot holds, the new journal keeps no more than this for the log.
 LEDGER_BYTES = 4 * 1024 * 1024
@@ -55,7 +56,7 @@ class Store:
         self.snapshot_bytes = recovered.snapshot_bytes
         self._journal = Journal(files, directory, graph=recovered.tag, durable=self._durable)
         for name in (SNAPSHOT, JOURNAL):
-            forget(files, f"{directory}/{name}{TEMPORARY}")
+            unlink_quietly(files, f"{directory}/{name}{TEMPORARY}")
         try:
             self._open(recovered)
         except (OSError, StorageError) as exc:
@@ -209,7 +210,7 @@ class Store:
 
         `nodes` are all that there were at head.seq. A sequence is read slice by slice as the generator is driven, and
         may be newer by then: the entries after head.seq are replayed over them. It yields None for a turn of the loop,
-        or a Blocking call which the caller may make in a thread and may as well ignore. It returns the bytes of the
+        or a BlockingCall call which the caller may make in a thread and may as well ignore. It returns the bytes of the
         snapshot. `ledger`: how many entries before head.seq the new journal keeps, for the log, as far as they are not
         too large to be read at every start. StorageError: nothing is lost, the files before stand, and appends go on.
         One at a time.
@@ -228,7 +229,7 @@ class Store:
         self._at_work = True
         try:
             yield from self._write(head, nodes, once, undone)
-            yield from self._journal.restart(self._journal.base_before(head.seq, ledger, LEDGER_BYTES), head.next)
+            yield from self._journal.rotate(self._journal.base_before(head.seq, ledger, LEDGER_BYTES), head.next)
         except OSError as exc:
             raise StorageError.of(self._path, exc) from exc
         finally:
@@ -247,28 +248,14 @@ class Store:
 
         def release() -> None:
             while replaced:
-                let_go(self._files, replaced.pop())
+                close_quietly(self._files, replaced.pop())
 
-        fd, size = -1, 0
+        fd = create_temp(self._files, temporary)
         try:
-            fd = make_new(self._files, temporary)
-            for block in encode_snapshot(head, nodes, once):
-                write_all(self._files, fd, block)
-                size += len(block)
-                yield None
-            if self._durable:
-                yield from blocking(lambda: self._files.fsync(fd))
-                if self._at_work and self._journal.flushed < self.seq:
-                    # The nodes may be of any entry up to now, and a mutation is on disk whole or not at all.
-                    yield from blocking(self._journal.sync)
+            size = yield from self._write_blocks(fd, head, nodes, once)
             if self._undone != undone:
                 raise StorageError(self._path, "entries were taken back while the snapshot was written")
-            try:
-                self._files.rename(temporary, self._path)
-            except OSError:
-                # Some systems report a failure after the fact.
-                if not self._files.same(self._path, fd):
-                    raise
+            self._rename(temporary, fd)
             temporary = ""
             self.snapshot_bytes, self._snapshot_seq = size, head.seq
             self._snapshot_identity = self._files.identity(fd)
@@ -282,16 +269,40 @@ class Store:
             yield from blocking(release)
         finally:
             if fd >= 0:
-                let_go(self._files, fd)
+                close_quietly(self._files, fd)
             if temporary:
-                forget(self._files, temporary)
+                unlink_quietly(self._files, temporary)
             release()
+
+    def _write_blocks(
+        self, fd: int, head: SnapshotHead, nodes: Sequence[Node], once: list[tuple[str, bytes]]
+    ) -> Generator[Step, None, int]:
+        """Write the whole snapshot, and flush what must be on disk before it has its name; return its bytes."""
+        size = 0
+        for block in encode_snapshot(head, nodes, once):
+            write_all(self._files, fd, block)
+            size += len(block)
+            yield None
+        if self._durable:
+            yield from blocking(lambda: self._files.fsync(fd))
+            if self._at_work and self._journal.flushed < self.seq:
+                # The nodes may be of any entry up to now, and a mutation is on disk whole or not at all.
+                yield from blocking(self._journal.sync)
+        return size
+
+    def _rename(self, temporary: str, fd: int) -> None:
+        try:
+            self._files.rename(temporary, self._path)
+        except OSError:
+            # Some systems report a failure after the fact.
+            if not self._files.same(self._path, fd):
+                raise
 
     def close(self) -> None:
         """Close the files; nothing is flushed."""
         self._journal.close()
         if self._snapshot_fd >= 0:
-            let_go(self._files, self._snapshot_fd)
+            close_quietly(self._files, self._snapshot_fd)
             self._snapshot_fd = -1
 
 

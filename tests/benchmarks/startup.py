@@ -17,7 +17,7 @@ import msgspec
 
 from claimdagd.core.graph import Graph
 from claimdagd.store.files import OsFiles
-from claimdagd.store.recovery import collector_off, recover
+from claimdagd.store.recovery import gc_paused, recover
 from tests.benchmarks.growth import TAG, in_its_own_process
 from tests.benchmarks.inside import new_service, reopened
 from tests.benchmarks.processes import claimdagd, directory
@@ -50,7 +50,7 @@ def recovery_parts(path: str, count: int) -> Parts:
     recovered = recover(OsFiles(), path, new_tag=lambda: TAG)
     read = time.process_time()
     graph = Graph(recovered.tag, max_nodes=count + 1)
-    with collector_off():
+    with gc_paused():
         graph.load(recovered.nodes, recovered.capacities, recovered.next_number, 0.0)
     return Parts(read - began, time.process_time() - read)
 

@@ -17,15 +17,11 @@ LONG_MODULES = {
 TO_DIVIDE = {
     "claimdagd/server/loop/connection.py",
     "claimdagd/server/server.py",
-    "claimdagd/store/journal.py",
     "claimdag_client/_protocol/protocol.py",
     "claimdag_client/_sync/client.py",
     "claimdag_client/_transport/connection.py",
 }
-LONG_FUNCTIONS_TO_DIVIDE = {
-    ("claimdagd/store/journal.py", "restart"),
-    ("claimdagd/store/store.py", "_write"),
-}
+LONG_FUNCTIONS_TO_DIVIDE: set[tuple[str, str]] = set()
 SOURCES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for package in PACKAGES

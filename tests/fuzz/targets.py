@@ -18,7 +18,7 @@ from claimdagd.core.graph import Graph
 from claimdagd.limits import LINE_MAX_BYTES
 from claimdagd.server.loop.framer import Framer, TooLong
 from claimdagd.service import Config
-from claimdagd.store.errors import Damaged
+from claimdagd.store.errors import StateError, UnknownFormat
 from claimdagd.store.recovery import Recovered, recover
 from claimdagd.wire import Code
 from tests.simulation.fault_disk import Disk
@@ -162,7 +162,7 @@ def state_files(files: dict[str, bytes]) -> Recovered | None:
     try:
         found = recover(disk, DIR, new_tag=lambda: TAG)
         _load(found)
-    except (Damaged, ValueError):
+    except (StateError, ValueError):
         found = None
     except Exception as exc:
         raise Broken(f"{type(exc).__name__}: {exc} came out of recover") from exc
@@ -175,6 +175,10 @@ def state_files(files: dict[str, bytes]) -> Recovered | None:
 def _salvage(disk: Disk, before: dict[str, bytes]) -> None:
     try:
         saved = recover(disk, DIR, salvage=True, new_tag=lambda: TAG, at=1.0)
+    except UnknownFormat:
+        if disk.contents() != before:
+            raise Broken("a salvage that was refused wrote something") from None
+        return
     except Exception as exc:
         raise Broken(f"{type(exc).__name__}: {exc} came out of salvage") from exc
     kept = {path.rpartition("/")[2]: data for path, data in disk.contents().items() if path not in before}

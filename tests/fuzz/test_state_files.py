@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from claimdagd.store.framing import seal
+from claimdagd.store.framing import with_crc
 from tests.fuzz import hostile
 from tests.fuzz.targets import a_state, state_files
 
@@ -90,7 +90,7 @@ def forged(draw: st.DrawFn) -> dict[str, bytes]:
         except (KeyError, IndexError):
             pass
     text = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace").replace(b"\n", b" ")
-    lines[n] = seal(text)[:-1]
+    lines[n] = with_crc(text)[:-1]
     files[name] = b"\n".join(lines) + b"\n"
     return files
 

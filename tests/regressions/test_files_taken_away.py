@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.daemon import Client, Daemon, running, until
+from tests.support.daemon import Client, Daemon, running, until
 
 NAMES = ["journal.jsonl", "snapshot.jsonl"]
 

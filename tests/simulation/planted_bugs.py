@@ -160,9 +160,9 @@ PLANTED_BUGS = (
     PlantedBug(
         "tokens are forgotten at a restart",
         STORE,
-        "if HERE(_A.once is not None):\n    _F(_B.once, _A.once, _)",
+        "if HERE(_A.once is not None):\n    _F(_B, _A.once, _)",
         "False",
-        where="apply",
+        where=r".*\._apply",
     ),
     PlantedBug("tokens are not in the snapshot", SERVICE, "list(_A.items())", "[]", where=".*Snapshots.*"),
     PlantedBug("an undo forgets the token", SERVICE, "_A.restore(_B.once, _B.once_before)", "None"),

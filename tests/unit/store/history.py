@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from claimdagd.model import Dep, Grant, Node, Status, When
-from claimdagd.store.entry import Entry, encode_entry
 from claimdagd.store.errors import StorageError
 from claimdagd.store.files import Files
 from claimdagd.store.recovery import Recovered, recover
 from claimdagd.store.snapshot import SnapshotHead
 from claimdagd.store.store import Durability, Store
+from tests.support.entries import Entry, encode_entry
 
 DIR = "/run/claimdag"
 TAG = "7q2f"

@@ -17,13 +17,13 @@ import msgspec
 import pytest
 
 from claimdagd.model import Dep, Grant, Kind, Node, Outcome, Role, Status, When
-from claimdagd.store.entry import Entry, encode_entry
 from claimdagd.store.files import OsFiles
 from claimdagd.store.framing import FORMAT
 from claimdagd.store.recovery import Recovered, read_offline, recover
 from claimdagd.store.snapshot import SnapshotHead
 from claimdagd.store.store import Store
 from tests.simulation.fault_disk import Disk
+from tests.support.entries import Entry, encode_entry
 from tests.unit.store.history import DIR, unwanted_tag
 
 ROOT = Path(__file__).parents[2]

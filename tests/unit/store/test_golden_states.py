@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from claimdagd.model import Node
-from claimdagd.store.errors import Damaged
+from claimdagd.store.errors import CorruptState
 from claimdagd.store.files import OsFiles
 from claimdagd.store.recovery import Recovered, recover
 from claimdagd.store.snapshot import SnapshotHead, encode_snapshot
@@ -52,7 +52,7 @@ def test_state_of_an_earlier_version_is_read_as_it_was_then(case: str, tmp_path:
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     expected = json.loads(before["expected.json"])
     if expected["refused"]:
-        with pytest.raises(Damaged) as refusal:
+        with pytest.raises(CorruptState) as refusal:
             recover(OsFiles(), str(directory), new_tag=unwanted_tag)
         assert Path(refusal.value.path).name == expected["refused"]["file"]
         assert refusal.value.line == expected["refused"]["line"]

@@ -12,9 +12,9 @@ from collections.abc import Generator
 import pytest
 
 from claimdagd.model import number_of
-from claimdagd.store.errors import Damaged, StorageError
-from claimdagd.store.journal import Step
+from claimdagd.store.errors import CorruptState, StorageError
 from claimdagd.store.recovery import recover
+from claimdagd.store.steps import Step
 from claimdagd.store.store import Durability, Store
 from tests.simulation.fault_disk import Disk, FaultyFiles, How, Killed
 from tests.unit.store.history import DIR, History, new_tag, state_of, unwanted_tag
@@ -81,9 +81,7 @@ class Life:
             match self.chance.randrange(6):
                 case 0:
                     self.disk.unlink(path)
-                case 1:
-                    self.disk.make_unreadable(path)
-                case 2:
+                case 1 | 2:
                     self.disk.put(path, bytes(data[: self.chance.randrange(len(data))]))
                 case _:
                     offset = self.chance.randrange(len(data))
@@ -93,7 +91,7 @@ class Life:
             return self.open_new()  # both are gone: nobody could tell
         try:
             found = recover(self.disk, DIR, new_tag=unwanted_tag)
-        except Damaged:
+        except CorruptState:
             pass
         else:
             # A journal cut between or in its lines, or a change that came to nothing.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claimdagd.store.errors import Damaged
+from claimdagd.store.errors import CorruptState
 from claimdagd.store.files import OsFiles
 from claimdagd.store.recovery import read_offline
 from tests.simulation.fault_disk import Disk
@@ -90,7 +90,7 @@ def test_read_offline_damage_is_refused() -> None:
     disk = Disk(DIR)
     assert History(disk).write(2)
     disk.put(f"{DIR}/journal.jsonl", b"{}\n")
-    with pytest.raises(Damaged):
+    with pytest.raises(CorruptState):
         read_offline(DIR, 0.0, disk)
 
 

@@ -11,15 +11,16 @@ import pytest
 
 from claimdagd.model import Node
 from claimdagd.store import reader as replay
-from claimdagd.store.entry import Entry, encode_entry, encode_journal_header
-from claimdagd.store.errors import Damaged
+from claimdagd.store.entry import encode_journal_header
+from claimdagd.store.errors import CorruptState, StateError, UnknownFormat, UnreadableState
 from claimdagd.store.files import OsFiles
-from claimdagd.store.framing import seal
+from claimdagd.store.framing import with_crc
 from claimdagd.store.journal import JOURNAL
 from claimdagd.store.recovery import recover
 from claimdagd.store.snapshot import SNAPSHOT
 from claimdagd.store.store import Store
 from tests.simulation.fault_disk import Disk
+from tests.support.entries import Entry, encode_entry
 from tests.unit.store.history import DIR, TAG, History, new_tag, state_of, unwanted_tag
 
 JOURNAL_PATH = f"{DIR}/{JOURNAL}"
@@ -37,16 +38,17 @@ def written(entries: int = 5, after: int = 4) -> tuple[Disk, History]:
     return disk, history
 
 
-def refusal(disk: Disk) -> Damaged:
-    """What recovery says; it must refuse, and change nothing."""
+def refusal(disk: Disk, kind: type[StateError] = CorruptState) -> StateError:
+    """What recovery says; it must refuse, change nothing, and name salvage for damage alone."""
     before = disk.contents()
-    with pytest.raises(Damaged) as caught:
+    with pytest.raises(kind) as caught:
         recover(disk, DIR, new_tag=unwanted_tag)
+    assert type(caught.value) is kind
     assert disk.contents() == before
     assert disk.open_files == 0
     text = str(caught.value)
     assert caught.value.path in text
-    assert "--salvage" in text
+    assert ("--salvage" in text) is (kind is CorruptState)
     return caught.value
 
 
@@ -172,7 +174,7 @@ def test_recover_with_any_bit_flipped_is_refused(path: str) -> None:
             damaged = bytearray(data)
             damaged[offset] = byte ^ (1 << bit)
             disk.put(path, bytes(damaged))
-            with pytest.raises(Damaged) as caught:
+            with pytest.raises(CorruptState) as caught:
                 recover(disk, DIR, new_tag=unwanted_tag)
             assert caught.value.path == path
             assert caught.value.line in (line, line + 1)
@@ -191,7 +193,7 @@ def test_recover_with_any_bit_flipped_in_a_torn_tail_is_refused_or_torn() -> Non
             disk.put(JOURNAL_PATH, bytes(damaged))
             try:
                 found = recover(disk, DIR, new_tag=unwanted_tag)
-            except Damaged:
+            except CorruptState:
                 continue
             assert state_of(found) == history.states[4]
             assert found.notes
@@ -228,7 +230,7 @@ def _header(**fields: object) -> Callable[[bytes], bytes]:
         header = msgspec.json.decode(first)
         del header["crc"]
         header.update(fields)
-        return seal(msgspec.json.encode(header)) + rest
+        return with_crc(msgspec.json.encode(header)) + rest
 
     return change
 
@@ -236,31 +238,28 @@ def _header(**fields: object) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     ("path", "change", "line", "reason"),
     [
-        (JOURNAL_PATH, _without_line(3), 3, "entry 8 stands where 7 belongs"),
+        (JOURNAL_PATH, _without_line(3), 3, "entry 7 is missing before it"),
         (JOURNAL_PATH, _without_line(1), 1, "not the header"),
-        (JOURNAL_PATH, _swapped(3, 4), 3, "entry 8 stands where 7 belongs"),
-        (JOURNAL_PATH, _doubled(3), 4, "entry 7 stands where 8 belongs"),
+        (JOURNAL_PATH, _swapped(3, 4), 3, "entry 7 is missing before it"),
+        (JOURNAL_PATH, _doubled(3), 4, "entry 7 stands after entry 7"),
         (JOURNAL_PATH, _header(graph="zzzz"), 1, "of graph zzzz, the snapshot of 7q2f"),
-        (JOURNAL_PATH, _header(format=2), 1, "format 2 is newer than 1"),
-        (JOURNAL_PATH, _header(format=0), 1, "format 0 is unknown"),
-        (JOURNAL_PATH, _header(seq=6), 1, "entries 6 to 6 are missing between snapshot and journal"),
-        (JOURNAL_PATH, _header(seq=4), 2, "entry 6 stands where 5 belongs"),
+        (JOURNAL_PATH, _header(seq=6), 1, "entry 6 is missing before it"),
+        (JOURNAL_PATH, _header(seq=4), 2, "entry 5 is missing before it"),
         (JOURNAL_PATH, _header(more=1), 1, "not the header"),
         (JOURNAL_PATH, lambda _: b"", 1, "the file is empty"),
         (JOURNAL_PATH, lambda _: encode_journal_header(TAG, 0, 1), 2, "ends with entry 0, before the snapshot's 5"),
         (JOURNAL_PATH, lambda data: data.rstrip(b"\n") + b"x", 5, "newline"),
         (JOURNAL_PATH, lambda data: data + b"\n", 6, "checksum"),
-        (JOURNAL_PATH, lambda data: data + seal(b'{"seq":10}'), 6, "not an entry"),
+        (JOURNAL_PATH, lambda data: data + with_crc(b'{"seq":10}'), 6, "not an entry"),
         (JOURNAL_PATH, lambda data: data + b"\0" * 40 + b"\n", 6, "checksum"),
-        (SNAPSHOT_PATH, _without_line(3), 4, "not a line of a snapshot"),
+        (SNAPSHOT_PATH, _without_line(3), None, "checksum of the whole file"),
         (SNAPSHOT_PATH, _without_line(1), 1, "not the header"),
         (SNAPSHOT_PATH, _swapped(2, 3), None, "checksum of the whole file"),
-        (SNAPSHOT_PATH, _doubled(2), None, "not a line of a snapshot"),
-        (SNAPSHOT_PATH, _header(format=7), 1, "format 7 is newer than 1"),
+        (SNAPSHOT_PATH, _doubled(2), None, "checksum of the whole file"),
         (SNAPSHOT_PATH, _header(graph="zzzz"), 2, "is of another graph than zzzz"),
         (SNAPSHOT_PATH, lambda _: b"", 1, "the file is empty"),
         (SNAPSHOT_PATH, lambda data: data + b"{", None, "bytes follow"),
-        (SNAPSHOT_PATH, lambda data: data + seal(b'{"a":1}'), None, "lines follow"),
+        (SNAPSHOT_PATH, lambda data: data + with_crc(b'{"a":1}'), None, "lines follow"),
         (SNAPSHOT_PATH, lambda data: data * 2, None, "lines follow"),
     ],
 )
@@ -275,6 +274,21 @@ def test_recover_damaged_file_is_refused_by_file_and_line(
     if line is not None:
         assert damage.line == line
     assert reason in str(damage)
+
+
+@pytest.mark.parametrize("path", [JOURNAL_PATH, SNAPSHOT_PATH])
+@pytest.mark.parametrize(
+    ("number", "checksum", "reason"),
+    [(2, "ours", "format 2 is newer than 1"), (2, "another", "format 2 is newer"), (0, "ours", "format 0 is unknown")],
+)
+def test_recover_another_format_is_refused_by_name(path: str, number: int, checksum: str, reason: str) -> None:
+    """A newer format may have other checksums; none of it is damage."""
+    disk, _ = written()
+    data = _header(format=number)(disk.contents()[path])
+    disk.put(path, data if checksum == "ours" else data.replace(b'"crc":"', b'"sum":"', 1))
+    refused = refusal(disk, UnknownFormat)
+    assert (refused.path, refused.line) == (path, 1)
+    assert reason in str(refused)
 
 
 @pytest.mark.parametrize(
@@ -307,17 +321,18 @@ def test_recover_with_one_file_missing_is_refused(missing: str, kept: str) -> No
 
 @pytest.mark.parametrize("path", [JOURNAL_PATH, SNAPSHOT_PATH])
 def test_recover_unreadable_file_is_refused(path: str) -> None:
-    """A file that cannot be opened is damage, not absence."""
+    """A file that cannot be opened is neither absent nor damaged."""
     disk, _ = written()
     disk.make_unreadable(path)
-    damage = refusal(disk)
-    assert damage.path == path
-    assert "Permission denied" in damage.reason
+    refused = refusal(disk, UnreadableState)
+    assert refused.path == path
+    assert "Permission denied" in refused.reason
+    assert "chmod" in refused.remedy
 
 
 def test_recover_unreadable_directory_is_refused() -> None:
     """A directory that cannot be listed is not an empty one."""
-    with pytest.raises(Damaged, match="No such file"):
+    with pytest.raises(UnreadableState, match="No such file"):
         recover(Disk(), DIR, new_tag=unwanted_tag)
 
 
@@ -337,7 +352,7 @@ def test_recover_both_renames_apart_skips_what_the_snapshot_holds() -> None:
 def test_recover_deeply_nested_line_is_refused() -> None:
     """A line that would exhaust the decoder's stack is damage like any other."""
     disk, _ = written()
-    line = seal(b'{"seq":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+    line = with_crc(b'{"seq":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
     disk.put(JOURNAL_PATH, disk.contents()[JOURNAL_PATH] + line)
     assert refusal(disk).line == 6
 
@@ -346,7 +361,7 @@ def test_recover_deeply_nested_line_is_refused() -> None:
 def test_recover_what_is_no_file_is_refused_without_waiting(tmp_path: Path, make: Callable[[Path], None]) -> None:
     """A directory or a pipe in the journal's place is refused; the pipe is not waited for."""
     make(tmp_path / JOURNAL)
-    with pytest.raises(Damaged, match="unreadable"):
+    with pytest.raises(UnreadableState, match="not a regular file"):
         recover(OsFiles(), str(tmp_path), new_tag=unwanted_tag)
 
 

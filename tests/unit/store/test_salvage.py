@@ -9,14 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from claimdagd.model import TERMINAL, Dep, Grant, Kind, Node, Outcome, Status, number_of
-from claimdagd.store.entry import Entry, encode_entry, encode_journal_header
-from claimdagd.store.errors import Damaged, StorageError
+from claimdagd.store.entry import encode_journal_header
+from claimdagd.store.errors import CorruptState, StorageError, UnknownFormat, UnreadableState
 from claimdagd.store.files import OsFiles
-from claimdagd.store.framing import seal
+from claimdagd.store.framing import with_crc
 from claimdagd.store.recovery import Recovered, recover
-from claimdagd.store.repair import mend
+from claimdagd.store.repair import repair
 from claimdagd.store.store import Store
 from tests.simulation.fault_disk import Disk, Fault, FaultyFiles, Killed
+from tests.support.entries import Entry, encode_entry
 from tests.unit.store.history import DIR, TAG, History, new_tag, state_of, unwanted_tag
 
 JOURNAL_PATH = f"{DIR}/journal.jsonl"
@@ -37,8 +38,8 @@ def written() -> tuple[Disk, History]:
 
 
 def salvaged(disk: Disk, tag: Callable[[], str] = unwanted_tag) -> Recovered:
-    """Damaged, salvaged, opened, closed, and whole from there on."""
-    with pytest.raises(Damaged):
+    """CorruptState, salvaged, opened, closed, and whole from there on."""
+    with pytest.raises(CorruptState):
         recover(disk, DIR, new_tag=unwanted_tag)
     before = disk.contents()
     found = recover(disk, DIR, salvage=True, new_tag=tag, at=AT)
@@ -163,18 +164,19 @@ def test_salvage_foreign_journal_is_left_out_whole() -> None:
     disk.put(JOURNAL_PATH, encode_journal_header("zzzz", 5, 1))
     found = salvaged(disk)
     assert_ahead(found, history)
-    assert any("left out whole, it is of graph zzzz" in note for note in found.notes)
+    assert any("the journal is of graph zzzz" in note for note in found.notes)
 
 
-def test_salvage_newer_format_is_left_out_whole() -> None:
-    """Lines of a newer format may verify and mean something else: none is taken, the file is kept."""
-    disk, history = written()
+def test_salvage_refuses_a_newer_format() -> None:
+    """The file is not damaged, and its lines may mean something else: nothing is changed."""
+    disk, _ = written()
     header, rest = disk.contents()[JOURNAL_PATH].split(b"\n", 1)
-    disk.put(JOURNAL_PATH, seal(header.rsplit(b',"crc"', 1)[0].replace(b'"format":1', b'"format":2') + b"}") + rest)
-    found = salvaged(disk)
-    assert_ahead(found, history)
-    assert set(found.nodes) == set(history.states[5].nodes)
-    assert any("newer than this claimdagd reads" in note for note in found.notes)
+    disk.put(JOURNAL_PATH, with_crc(header.rsplit(b',"crc"', 1)[0].replace(b'"format":1', b'"format":2') + b"}") + rest)
+    flip(disk, SNAPSHOT_PATH, 2)  # a file beside it that a salvage would mend
+    before = disk.contents()
+    with pytest.raises(UnknownFormat, match="newer than 1"):
+        recover(disk, DIR, salvage=True, new_tag=unwanted_tag, at=AT)
+    assert disk.contents() == before
 
 
 def test_salvage_snapshot_without_header_does_not_go_back() -> None:
@@ -205,7 +207,7 @@ def test_salvage_nothing_verifies_begins_a_new_graph() -> None:
     assert (found.tag, found.nodes, found.next_number, found.seq) == ("a1b2", {}, 1, 0)
     told = "\n".join(found.notes)
     assert "nothing verifies" in told
-    assert "80 more lines are left out" in told
+    assert "82 more faults are not listed" in told
 
 
 def test_salvage_twice_jumps_twice() -> None:
@@ -256,7 +258,7 @@ def test_salvage_killed_anywhere_can_be_done_again(damaged: str, how: str) -> No
         twin.kill()
         try:
             found = recover(twin, DIR, new_tag=unwanted_tag)
-        except Damaged:
+        except CorruptState:
             found = recover(twin, DIR, salvage=True, new_tag=unwanted_tag, at=AT)
         assert set(found.nodes) == expected
         assert_ahead(found, history)
@@ -294,28 +296,22 @@ def test_salvage_without_hard_links_copies(monkeypatch: pytest.MonkeyPatch) -> N
     assert_ahead(salvaged(disk), history)
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_salvage_unreadable_file_is_kept_and_replaced(links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that cannot be read is kept under another name all the same, and the rest is taken."""
-    disk, history = written()
-    disk.make_unreadable(SNAPSHOT_PATH)
-
-    def no_links(source: str, target: str) -> None:
-        raise PermissionError(1, "Operation not permitted", source)
-
-    if not links:
-        monkeypatch.setattr(disk, "link", no_links)
-    snapshot = disk.contents()[SNAPSHOT_PATH]
-    found = recover(disk, DIR, salvage=True, new_tag=unwanted_tag, at=AT)
-    assert_ahead(found, history)
-    assert disk.contents()[f"{KEPT}/snapshot.jsonl"] == snapshot
-    Store(disk, DIR, "process", found).close()
-    assert state_of(recover(disk, DIR, new_tag=unwanted_tag)) == state_of(found)
+@pytest.mark.parametrize("path", [JOURNAL_PATH, SNAPSHOT_PATH])
+def test_salvage_refuses_a_file_that_cannot_be_read(path: str) -> None:
+    """It may be whole: nothing is changed, also if the other file is damaged."""
+    disk, _ = written()
+    flip(disk, SNAPSHOT_PATH if path == JOURNAL_PATH else JOURNAL_PATH, 2)
+    disk.make_unreadable(path)
+    before = disk.contents()
+    with pytest.raises(UnreadableState) as caught:
+        recover(disk, DIR, salvage=True, new_tag=unwanted_tag, at=AT)
+    assert caught.value.path == path
+    assert disk.contents() == before
 
 
 def test_salvage_of_an_unreadable_directory_is_refused() -> None:
     """Where nothing can be kept nothing is done."""
-    with pytest.raises(Damaged):
+    with pytest.raises(UnreadableState):
         recover(Disk(), DIR, salvage=True, new_tag=unwanted_tag, at=AT)
 
 
@@ -361,7 +357,7 @@ def test_mend_hands_every_claim_back() -> None:
         id="aaaa-1", status=Status.RUNNING, assignee="x", lease=9.0, bound=True, grants=(Grant("cpu", 1),), attempts=2
     )
     nodes = graph(held)
-    notes = mend(nodes, 50)
+    notes = repair(nodes, 50)
     assert nodes["aaaa-1"] == Node(id="aaaa-1", status=Status.READY, gen=50, attempts=2)
     assert notes == ["claims are handed back: 1"]
 
@@ -374,7 +370,7 @@ def test_mend_drops_parents_that_are_lost_or_circular() -> None:
         Node(id="aaaa-3", parent="aaaa-2"),
         Node(id="aaaa-4", parent="aaaa-2"),
     )
-    notes = mend(nodes, 2)
+    notes = repair(nodes, 2)
     assert nodes["aaaa-1"].parent is None
     assert nodes["aaaa-4"].parent == "aaaa-2"
     assert [nodes["aaaa-2"].parent, nodes["aaaa-3"].parent].count(None) == 1
@@ -388,7 +384,7 @@ def test_mend_opens_what_unfinished_work_stands_under() -> None:
         Node(id="aaaa-2", parent="aaaa-1", status=Status.FAILED, error="e", finished_at=3.0),
         Node(id="aaaa-3", parent="aaaa-2", status=Status.TODO),
     )
-    mend(nodes, 2)
+    repair(nodes, 2)
     goal, above, work = nodes.values()
     assert (goal.status, goal.outcome, goal.finished_at, goal.archived) == (Status.RUNNING, None, None, False)
     assert (above.status, above.outcome, above.finished_at) == (Status.COMPLETING, Outcome.FAILED, None)
@@ -401,7 +397,7 @@ def test_mend_completing_without_children_is_ready_again() -> None:
         Node(id="aaaa-1", status=Status.COMPLETING, outcome=Outcome.DONE),
         Node(id="aaaa-2", parent="aaaa-1", status=Status.DONE),
     )
-    mend(nodes, 2)
+    repair(nodes, 2)
     assert (nodes["aaaa-1"].status, nodes["aaaa-1"].outcome) == (Status.READY, None)
 
 
@@ -423,11 +419,11 @@ def test_mend_breaks_circles(nodes: list[Node]) -> None:
     """Dependencies that wait on each other are dropped, and others are kept."""
     kept = Node(id="aaaa-8", deps=(Dep("aaaa-1"),))
     table = graph(*nodes, kept)
-    notes = mend(table, 2)
+    notes = repair(table, 2)
     assert any("circle" in note for note in notes)
     assert table["aaaa-8"].deps == kept.deps
     again = dict(table)
-    assert not any("circle" in note for note in mend(again, 2))
+    assert not any("circle" in note for note in repair(again, 2))
 
 
 def test_mend_keeps_what_is_sound() -> None:
@@ -439,7 +435,7 @@ def test_mend_keeps_what_is_sound() -> None:
         Node(id="aaaa-5", deps=(Dep("aaaa-77"),)),
     )
     before = dict(nodes)
-    notes = mend(nodes, 2)
+    notes = repair(nodes, 2)
     assert {i: n.deps for i, n in nodes.items()} == {i: n.deps for i, n in before.items()}
     assert nodes["aaaa-1"].status is Status.BLOCKED
     assert notes == ["dependencies on nodes that are lost count as met, those of: aaaa-5"]

@@ -15,14 +15,15 @@ import msgspec
 import pytest
 
 from claimdagd.model import Node, Status
-from claimdagd.store.entry import Entry, decode_entry, encode_entry, entry_line
+from claimdagd.store.entry import decode_entry, entry_line
 from claimdagd.store.errors import StorageError
 from claimdagd.store.files import OsFiles
-from claimdagd.store.journal import Blocking
 from claimdagd.store.recovery import recover
 from claimdagd.store.snapshot import SLICE, SnapshotHead
+from claimdagd.store.steps import BlockingCall
 from claimdagd.store.store import Store
 from tests.simulation.fault_disk import Disk, Fault, FaultyFiles
+from tests.support.entries import Entry, encode_entry
 from tests.unit.store.history import DIR, TAG, History, new_tag, state_of, unwanted_tag
 
 
@@ -408,7 +409,7 @@ def test_snapshot_offers_its_flushes_to_a_thread() -> None:
         before = files.counts["fsync"]
         flushes = []
         for step in history.store.snapshot(history.head(), history.state.nodes.values(), []):
-            if isinstance(step, Blocking):
+            if isinstance(step, BlockingCall):
                 flushes.append(step)
                 if run:
                     step()
