@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import time
 
@@ -159,7 +160,7 @@ def daemon_command(directory: str, socket_path: str) -> list[str]:
     # /bin/sh only for the change of directory: a daemon must not keep the caller's file system busy. -P, because the
     # caller's directory may hold a claimdagd or a json.py of its own.
     return [
-        "/bin/sh", "-c", 'cd / && exec "$0" "$@"', sys.executable, "-P", *program,
+        "/bin/sh", "-c", 'cd / && unset PWD OLDPWD && exec "$0" "$@"', sys.executable, "-P", *program,
         "--dir", directory, "--socket", socket_path, "--idle-exit", str(IDLE_EXIT_S),
     ]  # fmt: skip
 
@@ -175,8 +176,6 @@ def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _check_descriptor_limit() -> None:
     """Raise Unreachable if a daemon started from here could not open the files that it needs."""
-    import resource  # a daemon is about to be started, which takes far longer than this import
-
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The daemon raises its own soft limit up to the hard one.
     if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS_NEEDED:
@@ -205,10 +204,16 @@ def _inheritable_fds() -> list[int]:
     except (OSError, ValueError):
         return []
     found = []
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     for fd in numbers:
         try:
-            if fd > 2 and os.get_inheritable(fd):
+            if fd <= 2 or not os.get_inheritable(fd):
+                continue
+            if soft == resource.RLIM_INFINITY or fd < soft:
                 found.append(fd)
+            else:
+                # Opened before the limit was lowered: the system refuses to name such a one to a child.
+                os.set_inheritable(fd, False)
         except OSError:
             pass  # the descriptor of the listing itself, closed by now
     return found

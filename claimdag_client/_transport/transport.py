@@ -264,7 +264,9 @@ def _not_connected(path: str, exc: OSError) -> Unreachable:
             f"no connection to {path} could be opened: {exc.strerror}",
             remedy="allow this process more open files: ulimit -n 64",
         )
-    return Unreachable(f"{path}: {exc.strerror or exc}", remedy="see who owns that path")
+    theirs = exc.errno in (errno.EACCES, errno.EPERM)
+    remedy = "see who owns that path" if theirs else "name another with --socket or --dir"
+    return Unreachable(f"{path}: {exc.strerror or exc}", remedy=remedy)
 
 
 def _open(endpoint: Endpoint, path: str, patience: Patience, client: str | None) -> Connection:
