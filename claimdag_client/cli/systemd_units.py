@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 NAMES = ("claimdagd.socket", "claimdagd.service")
+#: What stands in the service for the path of the daemon.
+DAEMON_IN_UNIT = "%h/.local/bin/claimdagd"
 MARK = "# Put here by `claimdag install-service`; `claimdag uninstall-service` takes it away."
 
 
@@ -73,10 +75,7 @@ def contents(name: str) -> str:
     lines = (sources() / name).read_text(encoding="utf-8").splitlines()
     if not has_user_namespaces():
         lines = _without_namespaces(lines)
-    for index, line in enumerate(lines):
-        if line.startswith("ExecStart="):
-            _, _, options = line.partition(" ")
-            lines[index] = f"ExecStart={daemon_command()} {options}".rstrip()
+    lines = [line.replace(DAEMON_IN_UNIT, daemon_command()) for line in lines]
     return "\n".join([MARK, *lines, ""])
 
 

@@ -70,6 +70,15 @@ def test_first_connection_starts_the_daemon(seen: dict[str, Any]) -> None:
     assert "nodes" in seen["status_line"]
 
 
+def test_daemon_gets_nothing_of_what_a_session_gave_the_manager(seen: dict[str, Any]) -> None:
+    """No secret, nothing that steers Python; what systemd itself tells a service is all there."""
+    assert {"GITHUB_TOKEN", "PYTHONPATH"}.isdisjoint(seen["environment"])
+    assert set(seen["environment"]) == {
+        "HOME", "PATH", "LANG", "XDG_RUNTIME_DIR", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID",
+        "LISTEN_FDS", "LISTEN_FDNAMES", "JOURNAL_STREAM",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("step", ["killed", "hung"])
 def test_daemon_that_ended_badly_is_started_again_with_its_graph(seen: dict[str, Any], step: str) -> None:
     """By kill -9, and by the watchdog when it hangs; whoever held a node holds it."""
@@ -108,5 +117,6 @@ def test_units_say_what_the_design_asks_for() -> None:
         assert line in service
     for line in ("ListenStream=%t/claimdag/sock", "SocketMode=0600", "DirectoryMode=0700"):
         assert line in sock
-    assert any(line.startswith("ExecStart=") and line.endswith(" --dir %t/claimdag") for line in service)
+    assert any(line.startswith("ExecStart=/usr/bin/env -i ") for line in service)
+    assert any(line.endswith("/claimdagd --dir %t/claimdag") for line in service)
     assert any(line.startswith("WatchdogSec=") for line in service)

@@ -97,6 +97,7 @@ def tell(seen: dict[str, Any]) -> None:
     security = run("systemd-analyze", "--user", "security", "--no-pager", SERVICE).stdout
     seen["exposure"] = float(security.split("Overall exposure level for")[1].split(":")[1].split()[0])
 
+    systemctl("set-environment", "GITHUB_TOKEN=secret", "PYTHONPATH=/nonexistent")
     systemctl("enable", "--now", "claimdagd.socket")
     seen["before"] = [systemctl("is-active", name).strip() for name in ("claimdagd.socket", SERVICE)]
     seen["modes"] = [oct(path.stat().st_mode & 0o7777) for path in (SOCKET.parent, SOCKET)]
@@ -104,6 +105,8 @@ def tell(seen: dict[str, Any]) -> None:
     claim = ask("claim", id=node, actor="holder")
     seen["after_first_connection"] = systemctl("is-active", SERVICE).strip()
     seen["status_line"] = show("StatusText")
+    environ = Path(f"/proc/{show('MainPID')}/environ").read_bytes().split(b"\0")
+    seen["environment"] = [entry.partition(b"=")[0].decode() for entry in environ if entry]
 
     first = int(show("MainPID"))
     os.kill(first, signal.SIGKILL)

@@ -27,8 +27,9 @@ def test_install_puts_both_units_in_place_and_says_what_next(cli: Cli, units: Pa
     assert ran.status == 0
     assert "systemctl --user enable --now claimdagd.socket" in ran.out
     assert sorted(path.name for path in units.iterdir()) == ["claimdagd.service", "claimdagd.socket"]
-    (line,) = [x for x in (units / "claimdagd.service").read_text().splitlines() if x.startswith("ExecStart=")]
-    assert line.startswith(f"ExecStart={service_units.daemon_command()} --dir ")
+    service = (units / "claimdagd.service").read_text()
+    assert f"\n  {service_units.daemon_command()} --dir %t/claimdag\n" in service
+    assert service_units.DAEMON_IN_UNIT not in service
     assert cli("install-service").status == 0
 
 
