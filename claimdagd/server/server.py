@@ -81,8 +81,8 @@ class Server:
         """
         self.service = service
         self.connections: set[Connection] = set()
-        self.dirty: list[Connection] = []
-        self.slow: set[Connection] = set()
+        self.to_flush: list[Connection] = []
+        self.deadlines: set[Connection] = set()
         self.unread_bytes = 0
         self._listener = listener
         self._clock = clock
@@ -115,21 +115,21 @@ class Server:
         async with anyio.create_task_group() as tasks:
             self.poller = Poller()
             self._acceptor = Acceptor(
-                self._listener.sock, self.poller, has_room=self._has_room, on_connect=self._welcome
+                self._listener.sock, self.poller, has_room=self._has_room, on_connect=self._on_connect
             )
             self.service.on_wake = self._on_wake
             self.service.on_shutdown = lambda: self.stop("a client asked for it")
-            self.service.on_snapshot = lambda: self._rouse(self._snapshot_wanted)
+            self.service.on_snapshot = lambda: self._wake(self._snapshot_wanted)
             self._last_beat = time.monotonic()
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-                for work in (self._reap, self._heartbeat, self._snapshots, self._commits):
+                for work in (self._reap, self._beat, self._snapshots, self._commits):
                     tasks.start_soon(work)
                 tasks.start_soon(self.poller.run, backend)
-                tasks.start_soon(self._obey, signals)
+                tasks.start_soon(self._handle_signals, signals)
                 self._acceptor.resume()
                 self._notifier.ready(self._status())
                 await self._leave.wait()
-                await self._go()
+                await self._shut_down()
                 tasks.cancel_scope.cancel()
         return self._exit_status
 
@@ -138,21 +138,21 @@ class Server:
         if not self._reason:
             self._reason = reason
             self._exit_status = exit_status
-            self._rouse(self._leave)
+            self._wake(self._leave)
 
-    def _rouse(self, event: anyio.Event) -> None:
+    def _wake(self, event: anyio.Event) -> None:
         """Wake the task that waits for `event`, before more is served."""
         event.set()
-        self.poller.give_way()
+        self.poller.yield_loop()
 
     @property
     def accepting(self) -> bool:
         """Whether newcomers are let in at this moment."""
         return hasattr(self, "_acceptor") and self._acceptor.accepting
 
-    # ------------------------------------------------------------------------------------- what connections call: Hub
+    # ------------------------------------------------------------------------------------- what connections call
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Note that the loop runs; after a gap the service is told before anything else happens."""
         now = time.monotonic()
         gap = now - self._last_beat
@@ -161,19 +161,19 @@ class Server:
             log.warning("the daemon did not run for %.1f s: nobody is reclaimed before they could speak", gap)
             self.service.on_clock_gap(self._clock.now())
 
-    def settle(self) -> None:
+    def end_turn(self) -> None:
         """Send what this turn has brought to whomever it concerns."""
-        dirty = self.dirty
-        while dirty:
-            connection = dirty.pop()
+        to_flush = self.to_flush
+        while to_flush:
+            connection = to_flush.pop()
             try:
                 connection.flush()
             except Exception:
                 log.exception("a connection could not be flushed, by an error in claimdagd itself")
-                connection.dirty = False
+                connection.to_flush = False
                 connection.close()
         if self._sync is not None and self.service.commit_due:
-            self._rouse(self._commit_wanted)
+            self._wake(self._commit_wanted)
 
     def await_commit(self, connection: Connection) -> bool:
         """Whether answers may still come by a flush under way; the connection is looked at again after it."""
@@ -186,17 +186,17 @@ class Server:
         """Called by a connection that closes."""
         self.connections.discard(connection)
         if not self.connections:
-            self._rouse(self._deserted)
+            self._wake(self._deserted)
         self._after_commit.discard(connection)
         if not self._acceptor.accepting and not self._reason:
-            self.poller.soon(self._acceptor.resume)
+            self.poller.call_soon(self._acceptor.resume)
 
     # ------------------------------------------------------------------------------------------------------ accepting
 
     def _has_room(self) -> bool:
         return len(self.connections) < self._options.max_connections
 
-    def _welcome(self, sock: socket.socket) -> None:
+    def _on_connect(self, sock: socket.socket) -> None:
         try:
             uid = _peer_uid(sock)
             if uid != self._uid:
@@ -215,16 +215,16 @@ class Server:
         # Called in the middle of the service's work, and often: the reaper does the work after it.
         if not self._woken:
             self._woken = True
-            self._rouse(self._alarm)
+            self._wake(self._alarm)
 
     def _tick(self) -> None:
-        self.beat()
+        self.heartbeat()
         try:
             self._due = self.service.tick()
         except Exception:
             log.exception("what was due could not be done, by an error in claimdagd itself")
             self._due = self._clock.now() + 1.0
-        self.settle()
+        self.end_turn()
 
     async def _reap(self) -> None:
         """The one sleeper to the next deadline of any claim or parked request.
@@ -243,17 +243,17 @@ class Server:
             if gap > 0:
                 await anyio.sleep(gap)
 
-    async def _heartbeat(self) -> None:
+    async def _beat(self) -> None:
         """Notice gaps, stalls, idleness and loss of the place; feed systemd's watchdog from the loop that works."""
         period = HEARTBEAT_S
         if self._notifier.watchdog_s:
             period = min(period, self._notifier.watchdog_s / 3)
         while True:
-            self.beat()
+            self.heartbeat()
             self._notifier.alive()
             self._notifier.status(self._status())
             now = time.monotonic()
-            for connection in [each for each in self.slow if each.deadline < now]:
+            for connection in [each for each in self.deadlines if each.deadline < now]:
                 connection.on_deadline()
             if lost := self._ownership_lost():
                 log.error("%s is no longer this daemon's own: it leaves", lost)
@@ -288,16 +288,16 @@ class Server:
             self._snapshot_wanted = anyio.Event()
             try:
                 for blocking in self.service.snapshot():
-                    self.settle()
+                    self.end_turn()
                     if blocking is None:
                         await anyio.lowlevel.checkpoint()
                     else:
                         await anyio.to_thread.run_sync(blocking)
             except Exception as exc:
                 log.error("no snapshot was written: %s", exc)
-                self.settle()
+                self.end_turn()
                 await anyio.sleep(SNAPSHOT_RETRY_S)
-            self.settle()
+            self.end_turn()
 
     async def _commits(self) -> None:
         """Flush the journal in a thread, one flush for all that was written while the last one ran."""
@@ -319,17 +319,17 @@ class Server:
 
     def _flush_after_commit(self) -> None:
         waiting, self._after_commit = self._after_commit, set()
-        self.settle()
+        self.end_turn()
         for connection in waiting:
             connection.flush()
 
     # -------------------------------------------------------------------------------------------------------- leaving
 
-    async def _obey(self, signals: AsyncIterator[signal.Signals]) -> None:
+    async def _handle_signals(self, signals: AsyncIterator[signal.Signals]) -> None:
         async for number in signals:
             self.stop(f"{number.name} came")
 
-    async def _go(self) -> None:
+    async def _shut_down(self) -> None:
         """Answer what was asked, close what is idle or parked, and be gone within a second."""
         log.info("leaving: %s", self._reason)
         self._notifier.stopping(f"leaving: {self._reason}")
@@ -339,15 +339,15 @@ class Server:
         self._acceptor.stop()
         self._listener.close()
         for connection in list(self.connections):
-            connection.last_call()
+            connection.final_read()
         while time.monotonic() < started + LAST_REQUESTS_S and any(each.busy for each in self.connections):
             await anyio.lowlevel.checkpoint()
         self.service.drain()
-        self.settle()
+        self.end_turn()
         self._deserted = anyio.Event()
         for connection in list(self.connections):
             connection.hang_up()
-        self.settle()
+        self.end_turn()
         if self.connections:
             with anyio.move_on_after(max(0.0, started + LEAVE_WITHIN_S - time.monotonic())):
                 await self._deserted.wait()

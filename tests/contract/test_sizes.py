@@ -15,8 +15,6 @@ LONG_MODULES = {
 }
 #: Longer ones of today, to be divided: the owner of a room takes its line out.
 TO_DIVIDE = {
-    "claimdagd/server/loop/connection.py",
-    "claimdagd/server/server.py",
     "claimdag_client/_protocol/protocol.py",
     "claimdag_client/_sync/client.py",
     "claimdag_client/_transport/connection.py",

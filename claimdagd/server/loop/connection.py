@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from claimdagd.limits import LINE_MAX_BYTES
 from claimdagd.server.loop.framer import Framer, TooLong
+from claimdagd.server.loop.interest import BACKLOGS, INTEREST, Backlog, State
 
 if TYPE_CHECKING:
     from claimdagd.server.loop.poller import Poller
@@ -52,22 +53,22 @@ TOO_LARGE_LINE = (
 )
 
 
-class Hub(Protocol):
+class ConnectionHost(Protocol):
     """What connections share: the loop, the service, and who has something to send."""
 
     service: Service
     poller: Poller
     #: Connections to be flushed at the end of this turn.
-    dirty: list[Connection]
+    to_flush: list[Connection]
     #: Connections that have a deadline.
-    slow: set[Connection]
+    deadlines: set[Connection]
     #: Bytes that all peers together have left unread.
     unread_bytes: int
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Say that the loop runs."""
 
-    def settle(self) -> None:
+    def end_turn(self) -> None:
         """End a turn: flush whoever has something to send."""
 
     def await_commit(self, connection: Connection) -> bool:
@@ -81,32 +82,12 @@ class Connection:
     """A client and its session. Everything happens in `on_readable`, `on_writable`, `on_turn` and `flush`."""
 
     __slots__ = (
-        "_discarding",
-        "_ending",
-        "_eof",
-        "_framer",
-        "_hub",
-        "_lag_at",
-        "_lines",
-        "_lingering",
-        "_out",
-        "_overlong",
-        "_reading",
-        "_recv",
-        "_send",
-        "_session",
-        "_sock",
-        "_turn_due",
-        "_unread",
-        "_writing",
-        "closed",
-        "deadline",
-        "dirty",
-        "fd",
-    )
+        "_framer", "_host", "_lag_at", "_lines", "_lingering", "_out", "_reading", "_recv", "_send", "_session",
+        "_sock", "_state", "_turn_due", "_unread", "_writing", "closed", "deadline", "fd", "to_flush",
+    )  # fmt: skip
 
-    def __init__(self, sock: socket.socket, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, sock: socket.socket, host: ConnectionHost) -> None:
+        self._host = host
         self._sock = sock
         self._recv = sock.recv
         self._send = sock.send
@@ -119,48 +100,45 @@ class Connection:
         #: Answers that the kernel would not take yet.
         self._unread = bytearray()
         self._lag_at = WATCHER_MAX_BYTES
+        self._state = State.OPEN
         self._reading = False
         self._writing = False
         self._turn_due = False
-        self._eof = False
         self._lingering = False
-        self._overlong = False
-        self._discarding = False
-        self._ending = False
-        self.dirty = False
+        self.to_flush = False
         self.closed = False
         #: When the connection is cut off unless something happens before, on the real monotonic clock.
         self.deadline = _FOREVER
-        self._session = hub.service.open(self.deliver, self.hang_up)
-        self._read_on()
+        self._session = host.service.open(self.deliver, self.hang_up)
+        self._resume_reading()
 
     # ------------------------------------------------------------------------------- what the service calls, any time
 
     def deliver(self, line: bytes) -> None:
         """Queue bytes for the peer; they leave at the end of the turn, together."""
         self._out.append(line)
-        if not self.dirty:
-            self.dirty = True
-            self._hub.dirty.append(self)
+        if not self.to_flush:
+            self.to_flush = True
+            self._host.to_flush.append(self)
 
     def hang_up(self) -> None:
         """Close after what is queued; no more is read."""
-        self._ending = True
+        self._state = State.CLOSING
         self._lines.clear()
-        if not self.dirty:
-            self.dirty = True
-            self._hub.dirty.append(self)
+        if not self.to_flush:
+            self.to_flush = True
+            self._host.to_flush.append(self)
 
     # --------------------------------------------------------------------------------------------- what the loop calls
 
     def on_readable(self) -> None:
         """Read once, and do a turn's work of what came."""
         try:
-            self._hub.beat()
+            self._host.heartbeat()
             self._read()
         except Exception:
-            self._broken()
-        self._hub.settle()
+            self._fail()
+        self._host.end_turn()
 
     def on_turn(self) -> None:
         """Go on with lines that were left over."""
@@ -168,11 +146,11 @@ class Connection:
         if self.closed:
             return
         try:
-            self._hub.beat()
+            self._host.heartbeat()
             self._work()
         except Exception:
-            self._broken()
-        self._hub.settle()
+            self._fail()
+        self._host.end_turn()
 
     def on_writable(self) -> None:
         """Send on what was left unread."""
@@ -184,12 +162,12 @@ class Connection:
             self.close()
         else:
             del self._unread[:sent]
-            self._hub.unread_bytes -= sent
+            self._host.unread_bytes -= sent
             self._put_off_deadline()
-            self._steer()
-        self._hub.settle()
+            self._update_interest()
+        self._host.end_turn()
 
-    def last_call(self) -> None:
+    def final_read(self) -> None:
         """Read what was sent before the daemon leaves."""
         if self._reading:
             self.on_readable()
@@ -202,26 +180,26 @@ class Connection:
     def on_hangup(self) -> None:
         """The peer, which had closed its sending side before, is gone altogether."""
         self.close()
-        self._hub.settle()
+        self._host.end_turn()
 
     def on_deadline(self) -> None:
         """Cut the peer off."""
         if self._unread:
             log.info("cut off a client that left %d bytes unread", len(self._unread))
         self.close()
-        self._hub.settle()
+        self._host.end_turn()
 
     # -------------------------------------------------------------------------------------------------------- sending
 
     def flush(self) -> None:
         """Send what this turn has brought, as far as it goes without waiting."""
-        self.dirty = False
+        self.to_flush = False
         out = self._out
         if out and not self.closed:
             data = out[0] if len(out) == 1 else b"".join(out)
             out.clear()
             if self._unread:
-                self._keep(data)
+                self._buffer_output(data)
             else:
                 try:
                     sent = self._send(data)
@@ -232,9 +210,9 @@ class Connection:
                     return
                 if sent < len(data):
                     self._put_off_deadline()
-                    self._keep(data[sent:] if sent else data)
-        if self._unread or self._lines or not self._reading or self._ending or self._overlong:
-            self._steer()
+                    self._buffer_output(data[sent:] if sent else data)
+        if self._unread or self._lines or not self._reading or self._state is not State.OPEN:
+            self._update_interest()
 
     def close(self, undelivered: bool = False) -> None:
         """Close now. The service hears of it, once; `undelivered`: the peer is known not to have read what was sent."""
@@ -242,35 +220,35 @@ class Connection:
             return
         self.closed = True
         undelivered = undelivered or bool(self._unread)
-        hub = self._hub
-        hub.poller.forget(self.fd)
+        host = self._host
+        host.poller.forget(self.fd)
         self._lines.clear()
         self._out.clear()
-        hub.unread_bytes -= len(self._unread)
+        host.unread_bytes -= len(self._unread)
         self._unread.clear()
-        hub.slow.discard(self)
-        hub.forget(self)
+        host.deadlines.discard(self)
+        host.forget(self)
         self._sock.close()
-        hub.service.closed(self._session, undelivered)
+        host.service.closed(self._session, undelivered)
 
-    def _keep(self, data: bytes) -> None:
+    def _buffer_output(self, data: bytes) -> None:
         if not self._unread:
             # A replay that it asked for, or one large event, is not the fault of its slowness.
             self._lag_at = WATCHER_MAX_BYTES + len(data)
-        elif self._session.watching and len(self._unread) > self._lag_at and not self._ending:
+        elif self._session.watching and len(self._unread) > self._lag_at and self._state is not State.CLOSING:
             # Only whole lines are ever queued, so this one starts a line of its own.
-            data = self._hub.service.lagged(self._session)
-            self._ending = True
+            data = self._host.service.lagged(self._session)
+            self._state = State.CLOSING
             self._lines.clear()
             self._put_off_deadline()
         self._unread += data
-        self._hub.unread_bytes += len(data)
+        self._host.unread_bytes += len(data)
 
     def _put_off_deadline(self) -> None:
         # A watcher has a bound on bytes instead: it may well read nothing while it is stopped in a debugger.
-        patient = self._session.watching and not self._ending
+        patient = self._session.watching and self._state is not State.CLOSING
         self.deadline = _FOREVER if patient else time.monotonic() + STALL_S
-        self._hub.slow.add(self)
+        self._host.deadlines.add(self)
 
     # -------------------------------------------------------------------------------------------------------- reading
 
@@ -285,28 +263,28 @@ class Connection:
             return
         if not data:
             self._end_of_input()
-        elif self._discarding:
+        elif self._state is State.DISCARDING:
             pass
         else:
             try:
                 lines = self._framer.feed(data)
             except TooLong as exc:
                 lines = exc.whole
-                self._overlong = True
-            if len(lines) == 1 and not self._overlong:
-                self._hub.service.receive(self._session, lines)
-            elif lines or self._overlong:
+                self._state = State.OVERLONG
+            if len(lines) == 1 and self._state is State.OPEN:
+                self._host.service.receive(self._session, lines)
+            elif lines or self._state is State.OVERLONG:
                 self._lines.extend(lines)
                 self._work()
 
     def _work(self) -> None:
         if self._lines:
-            self._hub.service.receive(self._session, self._turn())
-        if self._overlong and not self._lines and not self._discarding and not self._ending:
-            self._discarding = True
+            self._host.service.receive(self._session, self._turn())
+        if self._state is State.OVERLONG and not self._lines:
+            self._state = State.DISCARDING
             self.deliver(TOO_LARGE_LINE)
-        if self._lines and not self.dirty:
-            self._steer()
+        if self._lines and not self.to_flush:
+            self._update_interest()
 
     def _turn(self) -> Iterator[bytes]:
         """The lines of one turn: the service takes them one by one, and is told that it is over when time is up."""
@@ -320,62 +298,69 @@ class Connection:
                 return
 
     def _end_of_input(self) -> None:
-        self._eof = True
         self._stop_reading()
         if _is_gone(self.fd):
             self.close()
             return
-        if self._discarding:
-            self._ending = True
-            self._steer()
+        if self._state is State.DISCARDING:
+            self._state = State.CLOSING
+            self._update_interest()
             return
+        if self._state is State.OPEN:
+            self._state = State.HALF_CLOSED
         # Only the sending side was closed (socat, a shell's here-document): whoever did that is waiting for answers.
         if rest := self._framer.rest():
-            self._hub.service.receive(self._session, [rest])
+            self._host.service.receive(self._session, [rest])
         if not self.closed:
-            self._steer()
+            self._update_interest()
 
     # ------------------------------------------------------------------------------------------- what to wait for next
 
-    def _steer(self) -> None:
-        """Wait for exactly what the connection's state calls for; close it when that is nothing."""
-        if self.closed or self.dirty:
-            return  # a dirty one is steered by its flush
-        hub = self._hub
-        unread = len(self._unread)
-        if unread:
-            if not self._writing:
-                self._writing = True
-                hub.poller.add_writer(self.fd, self.on_writable)
-        else:
-            if self._writing:
-                self._writing = False
-                hub.poller.remove_writer(self.fd)
-            if not self._discarding and self.deadline != _FOREVER:
-                self.deadline = _FOREVER
-                hub.slow.discard(self)
-            if self._is_finished():
-                if not hub.await_commit(self):
-                    self.close()
-                return
-            if self._discarding and self.deadline == _FOREVER:
-                self._say_goodbye()
-        backed_up = unread > (UNREAD_MAX_BYTES if hub.unread_bytes < UNREAD_TOTAL_MAX_BYTES else 0)
-        if self._lines and not backed_up and not self._turn_due:
+    def _update_interest(self) -> None:
+        """Wait for exactly what state and backlog call for; close the connection if that is nothing."""
+        if self.closed or self.to_flush:
+            return  # one that is to be flushed is looked at by its flush
+        host = self._host
+        interest = INTEREST[self._state][self._backlog()]
+        self._listen_for_room(interest.write)
+        if interest.finish:
+            if not host.await_commit(self):
+                self.close()
+            return
+        if interest.goodbye and self.deadline == _FOREVER:
+            self._say_goodbye()
+        if interest.turn and not self._turn_due:
             self._turn_due = True
-            hub.poller.soon(self.on_turn)
-        if self._eof or self._ending or self._lines or backed_up or (self._overlong and not self._discarding):
+            host.poller.call_soon(self.on_turn)
+        if not interest.read:
             self._stop_reading()
         elif not self._reading:
-            self._read_on()
-        if self._eof and not self._lingering:
+            self._resume_reading()
+        if interest.hangup and not self._lingering:
             self._lingering = True
-            hub.poller.add_hangup(self.fd, self.on_hangup)
+            host.poller.add_hangup(self.fd, self.on_hangup)
 
-    def _is_finished(self) -> bool:
-        if self._ending:
-            return True
-        return self._eof and not self._lines and not self._session.awaits_replies and not self._session.watching
+    def _backlog(self) -> Backlog:
+        unread = len(self._unread)
+        lines = bool(self._lines)
+        if unread or lines:
+            most = UNREAD_MAX_BYTES if self._host.unread_bytes < UNREAD_TOTAL_MAX_BYTES else 0
+            return BACKLOGS[lines, 2 if unread > most else 1 if unread else 0]
+        session = self._session
+        return Backlog.REPLIES_TO_COME if session.awaits_replies or session.watching else Backlog.NOTHING
+
+    def _listen_for_room(self, wanted: bool) -> None:
+        if wanted:
+            if not self._writing:
+                self._writing = True
+                self._host.poller.add_writer(self.fd, self.on_writable)
+            return
+        if self._writing:
+            self._writing = False
+            self._host.poller.remove_writer(self.fd)
+        if self._state is not State.DISCARDING and self.deadline != _FOREVER:
+            self.deadline = _FOREVER
+            self._host.deadlines.discard(self)
 
     def _say_goodbye(self) -> None:
         """The answer to an overlong line is on its way: no more comes from here, and what still comes is dropped."""
@@ -384,18 +369,18 @@ class Connection:
         except OSError:
             pass
         self.deadline = time.monotonic() + DISCARD_S
-        self._hub.slow.add(self)
+        self._host.deadlines.add(self)
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         self._reading = True
-        self._hub.poller.add_reader(self.fd, self.on_readable)
+        self._host.poller.add_reader(self.fd, self.on_readable)
 
     def _stop_reading(self) -> None:
         if self._reading:
             self._reading = False
-            self._hub.poller.remove_reader(self.fd)
+            self._host.poller.remove_reader(self.fd)
 
-    def _broken(self) -> None:
+    def _fail(self) -> None:
         """A bug: it costs this connection, and is said in the log."""
         log.exception("a connection ends by an error in claimdagd itself")
         try:

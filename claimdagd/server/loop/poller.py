@@ -2,7 +2,7 @@
 
 All descriptors are in one epoll, and the loop waits for that one alone. So the loop's own cost is paid once for all who
 are ready together, and not at all by those who come while the poller stays: it serves on until nobody is ready, or the
-loop has waited long enough, or somebody says that the loop is needed (`give_way`).
+loop has waited long enough, or somebody says that the loop is needed (`yield_loop`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STAY_S: Final = 0.002
 BATCH: Final = 64
 #: How long the poller looks again and again before it lets the process sleep: about as long as another core takes to
 #: be woken by an answer, to look at it, and to ask again.
-LOOK_S: Final = 0.00015
+SPIN_S: Final = 0.00015
 #: Being away for so much longer than that means that others want this core.
 PREEMPTED_S: Final = 0.0002
 #: After so many misses in a row, two to the power of this many chances are left out.
@@ -37,7 +37,7 @@ _OUT: Final = select.EPOLLOUT
 _GONE: Final = select.EPOLLHUP | select.EPOLLERR
 
 
-class Patience:
+class SpinPolicy:
     """Whether to look again before going to sleep. Going to sleep and being woken costs more than a small request does.
 
     Looking pays where a client asks again at once; where it did not pay, ever more chances are left out, so that a
@@ -48,7 +48,7 @@ class Patience:
         self._misses = 0
         self._left_out = 0
 
-    def may_look(self) -> bool:
+    def may_spin(self) -> bool:
         """Whether this chance is to be taken; to be told how it went."""
         if self._left_out:
             self._left_out -= 1
@@ -81,11 +81,11 @@ class Poller:
         self._readers: dict[int, Callback] = {}
         self._writers: dict[int, Callback] = {}
         self._hangups: dict[int, Callback] = {}
-        self._soon: deque[Callback] = deque()
+        self._due_soon: deque[Callback] = deque()
         # Always readable, and looked at only while something is to be done soon.
         self._always = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._gives_way = False
-        self._patience = Patience()
+        self._yields = False
+        self._spin = SpinPolicy()
 
     async def run(self, backend: str) -> None:
         """Serve until cancelled, on the loop that `backend` names to anyio."""
@@ -102,7 +102,7 @@ class Poller:
             while True:
                 await anyio.wait_readable(fd)
                 self._serve()
-                if self._gives_way:
+                if self._yields:
                     # Of two tasks that can run either may be first: this one is not among them until the other ran.
                     await anyio.lowlevel.checkpoint()
         finally:
@@ -138,15 +138,15 @@ class Poller:
         if any(heard):
             self._epoll.unregister(fd)
 
-    def soon(self, callback: Callback) -> None:
+    def call_soon(self, callback: Callback) -> None:
         """Call once, after everybody else who is ready has had a turn."""
-        self._soon.append(callback)
-        if len(self._soon) == 1:
-            self.add_reader(self._always, self._do_what_is_due_soon)
+        self._due_soon.append(callback)
+        if len(self._due_soon) == 1:
+            self.add_reader(self._always, self._call_due)
 
-    def give_way(self) -> None:
+    def yield_loop(self) -> None:
         """Something else on the loop is to run now: leave it a turn before more is served."""
-        self._gives_way = True
+        self._yields = True
 
     def _register(self, fd: int) -> None:
         """Have the epoll look for what is listened for. That both directions have ended it tells in any case."""
@@ -160,24 +160,24 @@ class Poller:
         except FileNotFoundError:
             self._epoll.register(fd, mask)
 
-    def _do_what_is_due_soon(self) -> None:
-        for _ in range(len(self._soon)):
-            self._soon.popleft()()
-        if not self._soon:
+    def _call_due(self) -> None:
+        for _ in range(len(self._due_soon)):
+            self._due_soon.popleft()()
+        if not self._due_soon:
             self.remove_reader(self._always)
 
     def _serve(self) -> None:
         clock = time.monotonic
         leave_at = clock() + STAY_S
-        self._gives_way = False
+        self._yields = False
         events = self._epoll.poll(0, BATCH)
         while events:
-            self._tell(events)
-            if self._gives_way or clock() > leave_at:
+            self._dispatch(events)
+            if self._yields or clock() > leave_at:
                 return
-            events = self._epoll.poll(0, BATCH) or self._look_again()
+            events = self._epoll.poll(0, BATCH) or self._busy_poll()
 
-    def _tell(self, events: list[tuple[int, int]]) -> None:
+    def _dispatch(self, events: list[tuple[int, int]]) -> None:
         for fd, event in events:
             if event & ~_OUT:
                 callback = self._readers.get(fd)
@@ -190,22 +190,22 @@ class Poller:
                 elif event & _GONE and fd in self._hangups and fd not in self._readers:
                     self._hangups[fd]()
 
-    def _look_again(self) -> list[tuple[int, int]]:
+    def _busy_poll(self) -> list[tuple[int, int]]:
         """Who comes within a moment, where it has paid of late to look."""
-        patience = self._patience
-        if not patience.may_look():
+        spin = self._spin
+        if not spin.may_spin():
             return []
         clock, poll = time.monotonic, self._epoll.poll
-        over_at = clock() + LOOK_S
+        over_at = clock() + SPIN_S
         events: list[tuple[int, int]] = []
         now = 0.0
         while not events and now < over_at:
             events = poll(0, BATCH)
             now = clock()
         if now > over_at + PREEMPTED_S:
-            patience.preempted()
+            spin.preempted()
         elif events:
-            patience.paid()
+            spin.paid()
         else:
-            patience.missed()
+            spin.missed()
         return events

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from claimdagd.server.loop.poller import MISSES_MAX, Patience, Poller
+from claimdagd.server.loop.poller import MISSES_MAX, Poller, SpinPolicy
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def test_a_reader_is_called_as_long_as_it_leaves_something(
         got.extend(ours.recv(1))
         if len(got) == 5:
             done.set()
-            poller.give_way()
+            poller.yield_loop()
 
     async with running(anyio_backend_name) as poller:
         poller.add_reader(ours.fileno(), read)
@@ -87,7 +87,7 @@ async def test_a_writer_is_called_once_there_is_room(
         called.append("write")
         poller.remove_writer(ours.fileno())
         done.set()
-        poller.give_way()
+        poller.yield_loop()
 
     async with running(anyio_backend_name) as poller:
         poller.add_reader(ours.fileno(), lambda: called.append("read"))
@@ -114,7 +114,7 @@ async def test_a_hangup_is_told_where_nothing_else_is_listened_for(
         calls += 1
         poller.forget(ours.fileno())
         done.set()
-        poller.give_way()
+        poller.yield_loop()
 
     async with running(anyio_backend_name) as poller:
         theirs.shutdown(socket.SHUT_WR)
@@ -135,16 +135,16 @@ async def test_what_is_due_soon_is_done_once_and_in_order(anyio_backend_name: st
 
     def again() -> None:
         order.append(1)
-        poller.soon(last)
+        poller.call_soon(last)
 
     def last() -> None:
         order.append(3)
         done.set()
-        poller.give_way()
+        poller.yield_loop()
 
     async with running(anyio_backend_name) as poller:
-        poller.soon(again)
-        poller.soon(lambda: order.append(2))
+        poller.call_soon(again)
+        poller.call_soon(lambda: order.append(2))
         with anyio.fail_after(5):
             await done.wait()
         await anyio.sleep(0.02)
@@ -166,11 +166,11 @@ async def test_a_flood_leaves_the_loop_its_turns(
     def other() -> None:
         nonlocal others
         others += 1
-        poller.soon(other)
+        poller.call_soon(other)
 
     async with running(anyio_backend_name) as poller:
         poller.add_reader(ours.fileno(), flood)
-        poller.soon(other)
+        poller.call_soon(other)
         with anyio.fail_after(5):
             for _ in range(20):
                 await anyio.lowlevel.checkpoint()
@@ -183,7 +183,7 @@ async def test_a_flood_leaves_the_loop_its_turns(
 async def test_giving_way_lets_the_loop_run_at_once(
     anyio_backend_name: str, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    """After `give_way` nobody else is served before the task that was woken has run."""
+    """After `yield_loop` nobody else is served before the task that was woken has run."""
     ours, theirs = pair
     theirs.send(b"never read")
     woken = anyio.Event()
@@ -195,7 +195,7 @@ async def test_giving_way_lets_the_loop_run_at_once(
         turns += 1
         if turns == 10:
             woken.set()
-            poller.give_way()
+            poller.yield_loop()
 
     async def wait() -> None:
         nonlocal seen
@@ -213,17 +213,17 @@ async def test_giving_way_lets_the_loop_run_at_once(
     assert 10 <= seen < 10 + 5
 
 
-def chances(patience: Patience) -> int:
+def chances(patience: SpinPolicy) -> int:
     """How many chances are left out before the next is taken."""
     left_out = 0
-    while not patience.may_look():
+    while not patience.may_spin():
         left_out += 1
     return left_out
 
 
 def test_looking_is_left_off_where_nobody_comes() -> None:
     """Twice as long with each miss, up to a bound; one who comes brings it back."""
-    patience = Patience()
+    patience = SpinPolicy()
     assert chances(patience) == 0
     waits = []
     for _ in range(MISSES_MAX + 2):
@@ -238,6 +238,6 @@ def test_looking_is_left_off_where_nobody_comes() -> None:
 
 def test_looking_is_left_off_where_the_core_is_wanted_by_others() -> None:
     """At once, and for long."""
-    patience = Patience()
+    patience = SpinPolicy()
     patience.preempted()
     assert chances(patience) == 2**MISSES_MAX - 1
