@@ -10,6 +10,7 @@ import sys
 import time
 
 from claimdag_client._protocol.backoff import delays
+from claimdag_client._protocol.subscription import Subscription
 from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.patience import ANSWER_SLACK_S, SILENCE_LIMIT_S
 from claimdag_client._transport.transport import Connection, connect
@@ -23,6 +24,7 @@ from claimdag_client.errors import ClaimdagError, Refused, Unreachable, Unrespon
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
     from typing import Any, TextIO
 
 #: A daemon that went away gets this long to be brought back by whoever looks after it, before one is started from here.
@@ -31,6 +33,7 @@ START_AFTER_S = 5.0
 REDRAW_S = 0.2
 #: A daemon that has said nothing for so long is asked whether it is there.
 PROBE_AFTER_S = 4.0
+
 
 def _watch(args: Namespace, session: Session) -> int:
     look = _Watch(args.from_seq, json=bool(args.json))
@@ -50,30 +53,35 @@ class _Watch:
     """What has been seen of the ledger, and how it is shown."""
 
     def __init__(self, from_seq: int | None, *, json: bool) -> None:
-        self.next = from_seq
-        self.graph: str | None = None
+        self.subscription = Subscription(from_seq)
         self.json = json
         self.paint = Paint(sys.stdout)
 
     def follow(self, connection: Connection) -> None:
-        """Show entries until the connection ends, which raises Unreachable."""
-        if self.graph not in (None, connection.graph):
-            _note("watch", f"another graph is served now: {connection.graph}")
-            self.next = 1
-        self.graph = connection.graph
-        ok = connection.ask({"op": "watch"} | ({} if self.next is None else {"from": self.next}))
-        if self.next is None:
-            self.next = ok["seq"] + 1
-        while True:
-            message = connection.receive()
-            if "error" in message:
-                if message["error"].get("code") in ("lagged", "shutting_down"):
-                    raise Unreachable("cut off")  # The ledger still has what was missed.
-                raise Refused(message["error"])
-            entry = message.get("event")
-            if isinstance(entry, dict) and isinstance(entry.get("seq"), int) and entry["seq"] >= self.next:
-                self.next = entry["seq"] + 1
+        """Show entries until the connection ends. Raises Unreachable then."""
+        for entry in self._entries(connection):
+            if isinstance(entry, dict) and isinstance(entry.get("seq"), int) and self.subscription.accept(entry["seq"]):
                 self.show(entry)
+
+    def _entries(self, connection: Connection) -> Iterator[Any]:
+        graph = connection.graph
+        if self.subscription.graph not in (None, graph):
+            _note("watch", f"another graph is served now: {graph}")
+            self.subscription.restart()
+        began = False
+        try:
+            self.subscription.begin(graph, connection.ask(self.subscription.request(graph))["seq"])
+            began = True
+            while True:
+                message = connection.receive()
+                if "error" in message:
+                    raise Refused(message["error"])
+                yield message.get("event")
+        except Refused as exc:
+            # Cut off, for example for reading too slowly: the ledger has what was missed.
+            if exc.code == "shutting_down" or (exc.code == "lagged" and began):
+                raise Unreachable("cut off") from None
+            raise
 
     def show(self, entry: dict[str, Any]) -> None:
         if self.json:

@@ -188,7 +188,7 @@ def test_client_closed_refuses_and_hands_back(fake: Any) -> None:
         ("claimdag_client", ("msgspec", "anyio", "socket", "threading")),
         ("claimdag_client.sync", ("anyio",)),
         ("claimdag_client.worker.runner", ("msgspec", "anyio")),
-        ("claimdag_client.cli.watch_wait", ("msgspec", "anyio")),
+        ("claimdag_client.cli.commands.watch_wait", ("msgspec", "anyio")),
     ],
 )
 def test_import_loads_no_more_than_it_needs(module: str, absent: tuple[str, ...]) -> None:
