@@ -158,6 +158,7 @@ class Ready(Request, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     role: Role | None = None
     slack: Slack = 0.0
     strict: bool = False
+    under: str | None = None
 
 
 class Claim(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="claim", omit_defaults=True):
@@ -178,6 +179,7 @@ class Next(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     lease: LeaseS | None = None
     bound: bool = False
     wait: Seconds | None = None
+    under: str | None = None
 
 
 class ClaimNext(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="claim_next", omit_defaults=True):
@@ -188,6 +190,7 @@ class ClaimNext(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True,
     lease: LeaseS | None = None
     bound: bool = False
     wait: Seconds | None = None
+    under: str | None = None
 
 
 class Renew(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="renew", omit_defaults=True):
@@ -265,10 +268,12 @@ class SetCapacity(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class Watch(Request, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="watch", omit_defaults=True):
     from_: Gen | None = msgspec.field(name="from", default=None)
+    under: str | None = None
 
 
 class Wait(Request, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="wait", omit_defaults=True):
-    ids: tuple[str, ...]
+    ids: tuple[str, ...] = ()
+    under: str | None = None
     timeout: Seconds | None = None
 
 
@@ -279,7 +284,7 @@ class Log(Request, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="l
 
 
 class Stats(Request, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="stats", omit_defaults=True):
-    pass
+    under: str | None = None
 
 
 class Checkpoint(Request, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="checkpoint", omit_defaults=True):

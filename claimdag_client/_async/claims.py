@@ -56,9 +56,10 @@ class Claim(AsyncClaimSurface):
         slack: float | None = None,
         strict: bool | None = None,
         lease: float | None = None,
+        under: str | None = None,
     ) -> Claim | None:
         step = self._complete_and_next_step(
-            status, summary=summary, error=error, role=role, slack=slack, strict=strict, lease=lease
+            status, summary=summary, error=error, role=role, slack=slack, strict=strict, lease=lease, under=under
         )
         done, held = await self._call(step)
         return Claim(self._caller, done.next, held) if done.next is not None and held is not None else None

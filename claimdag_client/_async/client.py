@@ -123,14 +123,15 @@ class Client(AsyncSurface[PendingClaim]):
         slack: float | None = None,
         strict: bool | None = None,
         lease: float | None = None,
+        under: str | None = None,
         until_empty: bool = False,
     ) -> ClaimIterator:
         """Claim node after node: `async for claim in dag.work(actor)`, and work on each in an `async with claim`.
 
         Waits for work indefinitely, or with `until_empty` ends once all of it is finished; raises NothingRunnable, with
-        `stuck` true, if the rest needs a person.
+        `stuck` true, if the rest needs a person. With `under` only that node and what is below it.
         """
-        choice = {"role": role, "slack": slack, "strict": strict, "lease": lease}
+        choice = {"role": role, "slack": slack, "strict": strict, "lease": lease, "under": under}
         return ClaimIterator(self._pump, actor, choice, until_empty=until_empty)
 
     def events(self, from_: int | None = None) -> Events:

@@ -122,16 +122,18 @@ class BaseClaim:
         slack: float | None = None,
         strict: bool | None = None,
         lease: float | None = None,
+        under: str | None = None,
     ) -> Step[wire.Completed]:
         """End the node and claim the best one that can run then, in one round trip: that claim, or None.
 
         If there is none, `completed.code` says why: nothing_runnable or nothing_pending. The next claim gets this one's
-        lease and binding unless `lease` is given. `role`, `slack` and `strict` are those of claim_next.
+        lease and binding unless `lease` is given. `role`, `slack`, `strict` and `under` are those of claim_next.
         """
         held = self._held
         request = requests.complete_and_next(
             held.id, status=status, summary=summary, error=error, actor=held.actor, gen=held.gen, role=role,
             slack=slack, strict=strict, lease=held.lease if lease is None else lease, bound=held.bound,
+            under=under,
         )  # fmt: skip
         return Step(request, self._note_end)
 

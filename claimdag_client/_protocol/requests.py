@@ -160,10 +160,10 @@ def list_nodes(
 
 
 def ready(
-    *, role: str | None = None, slack: float | None = None, strict: bool | None = None
+    *, role: str | None = None, slack: float | None = None, strict: bool | None = None, under: str | None = None
 ) -> Request[tuple[wire.NodeView, ...]]:
     """Return the ready nodes in the order claim_next takes them; each says whether it is `runnable` now."""
-    return _request("ready", wire.Nodes, lambda ok: ok.nodes, role=role, slack=slack, strict=strict)
+    return _request("ready", wire.Nodes, lambda ok: ok.nodes, role=role, slack=slack, strict=strict, under=under)
 
 
 def claim(
@@ -186,9 +186,11 @@ def claim_next(
     lease: float | None = None,
     bound: bool = True,
     wait: float | None = None,
+    under: str | None = None,
 ) -> Request[wire.Claimed]:
     """Claim the best node that can run, like `claim`; `wait` seconds for there to be one (math.inf: indefinitely).
 
+    With `under` only that node and what is below it.
     Raises NothingRunnable or NothingPending.
     """
     return _request(
@@ -201,6 +203,7 @@ def claim_next(
         lease=seconds(lease),
         bound=bound,
         wait=seconds(wait),
+        under=under,
     )
 
 
@@ -266,9 +269,12 @@ def complete_and_next(
     strict: bool | None = None,
     lease: float | None = None,
     bound: bool = True,
+    under: str | None = None,
 ) -> Request[wire.Completed]:
     """End a node and claim the best one that can run then, in one request."""
-    following = {"role": role, "slack": slack, "strict": strict, "lease": seconds(lease), "bound": bound}
+    following = {
+        "role": role, "slack": slack, "strict": strict, "lease": seconds(lease), "bound": bound, "under": under,
+    }  # fmt: skip
     given = {k: v for k, v in following.items() if v is not None}
     return _request(
         "complete", wire.Completed, id=id, status=status, summary=summary, error=error, actor=actor, gen=gen, next=given
@@ -305,9 +311,14 @@ def capacity(resource: str, units: int, *, actor: str | None = None) -> Request[
     return _request("capacity", wire.ResourceView, resource=resource, units=units, actor=actor)
 
 
-def wait(*ids: str, timeout: float | None = None) -> Request[tuple[wire.NodeView, ...]]:
-    """Wait until all of these nodes are finished, and return them. Raises Timeout after `timeout` seconds."""
-    return _request("wait", wire.Nodes, lambda ok: ok.nodes, ids=ids, timeout=seconds(timeout))
+def wait(
+    *ids: str, timeout: float | None = None, under: str | None = None
+) -> Request[tuple[wire.NodeView, ...]]:
+    """Wait until all of these nodes are finished, and return them. Raises Timeout after `timeout` seconds.
+
+    `under` is one of them: it ends with everything below it. Without any, wait for all work that is unfinished now.
+    """
+    return _request("wait", wire.Nodes, lambda ok: ok.nodes, ids=ids or None, timeout=seconds(timeout), under=under)
 
 
 def log(
@@ -320,9 +331,9 @@ def log(
     return request
 
 
-def stats() -> Request[dict[str, Any]]:
-    """Return counts, the uptime and the longest pauses."""
-    return _request("stats", dict[str, Any])
+def stats(*, under: str | None = None) -> Request[dict[str, Any]]:
+    """Return counts, of the subtree `under` if it is given, the uptime and the longest pauses."""
+    return _request("stats", dict[str, Any], under=under)
 
 
 def checkpoint() -> Request[wire.CheckpointOk]:

@@ -104,9 +104,12 @@ class Client(BlockingSurface[Claim]):
         slack: float | None = None,
         strict: bool | None = None,
         lease: float | None = None,
+        under: str | None = None,
         until_empty: bool = False,
     ) -> Iterator[Claim]:
         """Claim node after node: `for claim in dag.work(actor)`, and work on each in a `with claim`.
+
+        With `under` only that node and what is below it.
 
         Waits for work indefinitely, or with `until_empty` ends once all of it is finished; raises NothingRunnable, with
         `stuck` true, if the rest needs a person. A claim that has not ended when the next one is wanted is released.
@@ -118,7 +121,7 @@ class Client(BlockingSurface[Claim]):
             while claim is None:
                 try:
                     claim = self.claim_next(
-                        actor, wait=wait or None, role=role, slack=slack, strict=strict, lease=lease
+                        actor, wait=wait or None, role=role, slack=slack, strict=strict, lease=lease, under=under
                     )
                 except NothingPending:
                     if until_empty:

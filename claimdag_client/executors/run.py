@@ -60,6 +60,7 @@ async def run_on(
     strict: bool | None = None,
     slack: float | None = None,
     lease: float | None = None,
+    under: str | None = None,
     until_empty: bool = True,
     client: Client | None = None,
     **where: Any,
@@ -75,7 +76,7 @@ async def run_on(
         fn: A function of one Job; for an executor of processes it must pickle.
         actor: The name before the slot's number: the claims are of `actor/1` to `actor/n`.
         prefetch: How many nodes to hold at once. "auto": as many as the executor runs.
-        role, strict, slack, lease: As for `claim_next`.
+        role, strict, slack, lease, under: As for `claim_next`.
         until_empty: End once all work is finished, also that of others. Otherwise wait for more work indefinitely.
         client: A connected client; else one is made by `connect(**where)`.
 
@@ -84,7 +85,7 @@ async def run_on(
         NothingRunnable: `until_empty`, and only a person or new work can help.
         Unreachable: No daemon answers.
     """
-    choice = {"role": role, "strict": strict, "slack": slack, "lease": lease}
+    choice = {"role": role, "strict": strict, "slack": slack, "lease": lease, "under": under}
     run = _Run(executor, fn, choice, until_empty=until_empty)
     slots = slots_of(executor, prefetch)
     if client is not None:
@@ -223,12 +224,11 @@ class _Run:
         return None if error is None else _last_line(error)
 
     async def _end(self, claim: Claim, error: str | None) -> Claim | None:
-        choice = {name: self._choice[name] for name in ("role", "slack", "strict", "lease")}
         if error is None:
-            following = await claim.complete_and_next(**choice)
+            following = await claim.complete_and_next(**self._choice)
             self.report.done += 1
         else:
-            following = await claim.complete_and_next("failed", error=error, **choice)
+            following = await claim.complete_and_next("failed", error=error, **self._choice)
             self.report.failed += 1
             self.report.errors[claim.id] = error
         return following

@@ -104,7 +104,7 @@ def _submit(graph: Graph, r: Submit, _conn: int | None) -> Result:
 def _claim_next(graph: Graph, r: ClaimNext, conn: int | None) -> Result:
     v = claim.claim_next(graph, r, r.actor, conn)
     if v is None:
-        raise claim.nothing_to_claim(graph)
+        raise claim.nothing_to_claim(graph, r.under)
     return Result(v)
 
 
@@ -118,7 +118,7 @@ def _complete(graph: Graph, r: Complete, conn: int | None) -> Result:
         try:
             result.next = claim.claim_next(graph, r.next, actor, conn, "complete")
             if result.next is None:
-                result.next_refusal = claim.nothing_to_claim(graph)
+                result.next_refusal = claim.nothing_to_claim(graph, r.next.under)
         except Refusal as refusal:
             result.next_refusal = refusal
     return result

@@ -57,6 +57,7 @@ class Indexes:
         self.ranks = Ranks()
         self.resources = ResourceTable(on_freed=self._on_freed)
         self.ready_queue = ReadyQueue(self.ranks, self.resources, self.by_assignee, starvation)
+        self._scopes = self.ready_queue.scopes
         self.links = Links(self.ranks, self.ready_queue)
         self.vertices = self.links.vertices
         self._touched = self.links.touched
@@ -141,12 +142,15 @@ class Indexes:
         if v.parent is not None:
             self.links.detach(v)
         v.present = False
+        self._scopes.forget(v)
         del self.vertices[record.id]
         self.ranks.forget(v)
 
     def _count(self, v: Vertex, status: Status, by: int) -> None:
         counts = self.groups if v.group else self.work
         counts[status] += by
+        if self._scopes and not v.group:
+            self._scopes.count(v, status, by)
 
     def _index_assignee(self, v: Vertex, old: str | None, new: str | None) -> None:
         if old is not None:
@@ -179,6 +183,7 @@ class Indexes:
         # A replaced record shares what did not change, so identity rules most of it out.
         if old.parent is not new.parent and old.parent != new.parent:
             links.move(v, new.parent)
+            self._scopes.recount()
         if old.deps is not new.deps and old.deps != new.deps:
             links.unlink_deps(v)
             links.link_deps(v)
@@ -209,6 +214,9 @@ class Indexes:
             counts = self.groups if v.group else self.work
             counts[was] -= 1
             counts[status] += 1
+            if self._scopes and not v.group:
+                self._scopes.count(v, was, -1)
+                self._scopes.count(v, status, 1)
             before, flags = _FLAGS[was], _FLAGS[status]
             changed = before ^ flags
             if changed:

@@ -28,6 +28,7 @@ def check(graph: Graph) -> None:
     _check_units(graph)
     _check_ranks(graph)
     _check_queue(graph)
+    _check_scopes(graph)
 
 
 def _check_links(graph: Graph, v: Vertex) -> None:
@@ -181,3 +182,18 @@ def _check_classes(graph: Graph, ready: list[Vertex]) -> None:
     for resource, wanting in queue.wanting.items():
         want = [c for c in queue.classes.values() if any(u[0] == resource and u[2] is None for u in c.units)]
         assert set(wanting) == set(want), resource
+
+
+def _check_scopes(graph: Graph) -> None:
+    """Compare each kept scope with one built anew from the records."""
+    for scope in graph.ready_queue.scopes:
+        below = [v for v in subtree(scope.root) if not v.group]
+        assert set(scope.ready()) == {v for v in below if v.queue_entry is not None}, scope.root
+        if scope.work is not None:
+            counted = dict.fromkeys(Status, 0)
+            for v in below:
+                counted[v.record.status] += 1
+            assert scope.work == counted, scope.root
+        for bucket, by_role in scope.queues.items():
+            for queue in by_role.values():
+                assert all(e[3].bucket is bucket for e in queue if e[3].queue_entry is e), scope.root

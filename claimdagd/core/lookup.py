@@ -21,3 +21,8 @@ def find(graph: Graph, op: str, node_id: str) -> Vertex:
     else:
         what = f"no node {node_id}"
     raise Refusal(Code.NOT_FOUND, f"{op}: {what}", id=node_id)
+
+
+def scope_root(graph: Graph, op: str, under: str | None) -> Vertex | None:
+    """Return the root of the scope that is named (law 5.11), or None for the whole graph. Raises Refusal not_found."""
+    return None if under is None else find(graph, op, under)

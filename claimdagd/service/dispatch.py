@@ -108,5 +108,6 @@ def _as_claim_next(r: wire.Complete, n: wire.Next) -> wire.ClaimNext:
     actor = n.actor or r.actor
     assert actor is not None
     return wire.ClaimNext(
-        actor=actor, role=n.role, slack=n.slack, strict=n.strict, lease=n.lease, bound=n.bound, wait=n.wait
-    )
+        actor=actor, role=n.role, slack=n.slack, strict=n.strict, lease=n.lease, bound=n.bound, wait=n.wait,
+        under=n.under,
+    )  # fmt: skip

@@ -8,10 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from claimdagd import __version__, wire
-from claimdagd.core.lookup import find
+from claimdagd.core.lookup import find, scope_root
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.queries.explain import why
-from claimdagd.core.queries.views import encode_view, listed, resources
+from claimdagd.core.queries.order import claim_order
+from claimdagd.core.queries.views import counts_under, encode_view, listed, live_under, resources
 from claimdagd.core.refusal import Refusal
 from claimdagd.limits import ERROR_MAX_BYTES, LINE_MAX_BYTES, ONCE_TOKENS_MAX, PROTOCOL, SUMMARY_MAX_BYTES
 from claimdagd.service.info import ServiceInfo
@@ -68,7 +69,8 @@ def _list(info: ServiceInfo, r: wire.List) -> bytes:
 
 
 def _ready(info: ServiceInfo, r: wire.Ready) -> bytes:
-    order = info.graph.ready_queue.in_order(r.role, r.slack, r.strict)
+    under = scope_root(info.graph, "ready", r.under)
+    order = claim_order(info.graph, r.role, r.slack, r.strict, under)
     return nodes_of(encode_view(info.graph, v, runnable) for v, runnable in order)
 
 
@@ -76,14 +78,16 @@ def _resources(info: ServiceInfo, _r: wire.Resources) -> bytes:
     return _encode({"resources": resources(info.graph)})
 
 
-def _stats(info: ServiceInfo, _r: wire.Stats) -> bytes:
+def _stats(info: ServiceInfo, r: wire.Stats) -> bytes:
     graph, store = info.graph, info.store
     now = info.counters()
+    under = scope_root(graph, "stats", r.under)
+    counts = graph.counts if under is None else counts_under(under)
     return _encode(
         {
-            "statuses": {status.value: n for status, n in graph.counts.items()},
-            "nodes": len(graph.vertices),
-            "live": graph.live,
+            "statuses": {status.value: n for status, n in counts.items()},
+            "nodes": sum(counts.values()),
+            "live": graph.live if under is None else live_under(graph, under),
             "parked": now.parked,
             "watchers": now.watchers,
             "connections": now.connections,

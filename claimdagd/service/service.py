@@ -8,6 +8,7 @@ its answer leaves by `delivery`; who waits for what is in `waiting`, what is due
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
@@ -16,6 +17,8 @@ import msgspec
 
 from claimdagd import wire
 from claimdagd.core.graph import Graph
+from claimdagd.core.lookup import scope_root
+from claimdagd.core.queries.views import in_scope
 from claimdagd.core.refusal import Refusal
 from claimdagd.model import TERMINAL
 from claimdagd.service.alarm import Alarm
@@ -73,7 +76,7 @@ class Service:
         self._alarm = Alarm()
         self._once = OnceTokens(once)
         self._ledger = Ledger(store.seq, ledger)
-        self._watchers = Watchers(self._ledger)
+        self._watchers = Watchers(self._ledger, functools.partial(in_scope, graph))
         self._wait_list = WaitList()
         self._leases = Leases(graph, self._sessions, config.grace_s, now)
         self._batch = batch = Batch(graph, store, self._wait_list, self._once, fsync=config.fsync)
@@ -194,11 +197,13 @@ class Service:
         self._batch.items.append(Answered(session, r, encode_ok(r.rid, QUERIES[type(r)](self._info, r))))
 
     def _watch(self, session: Session, r: wire.Watch) -> None:
+        scope_root(self._graph, "watch", r.under)
         self._watchers.check(r)
         # At the moment of the answer, so that nothing is missed or told twice.
         self._batch.items.append(Answered(session, r, lambda: self._watchers.begin(session, r)))
 
     def _wait(self, session: Session, r: wire.Wait) -> None:
+        r = self._waiting.with_scope(r)
         if not self._waiting.wait(session, r):
             self._dispatch.refuse_if_draining(r)
             self._waiting.put_wait(session, r)

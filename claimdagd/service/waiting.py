@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from claimdagd import wire
 from claimdagd.core.graph import Graph
 from claimdagd.core.lookup import find
 from claimdagd.core.mutation import Mutation
 from claimdagd.core.operations.claim import nothing_to_claim
-from claimdagd.core.queries.views import encode_view
+from claimdagd.core.queries.views import encode_view, unfinished_roots
 from claimdagd.core.refusal import Refusal
 from claimdagd.model import TERMINAL
 from claimdagd.service.alarm import Alarm
@@ -69,15 +71,14 @@ class Waiting:
     def serve(self) -> None:
         """Hand what can run to the claims that wait, first come first served, no more than can run."""
         barren: set[object] = set()
-        pick = self._graph.ready_queue.pick
         for waiting in self._list.in_order():
             # Claims that take any role are all served, or none is.
             claim = waiting.claim
-            kind = claim.role if claim.strict else None
+            kind = (claim.role if claim.strict else None, claim.under)
             if kind in barren:
                 continue
-            if self._known_reply(waiting) is None and pick(claim.role, claim.slack, claim.strict) is None:
-                if kind is None:
+            if self._known_reply(waiting) is None and not self._can_serve(claim):
+                if kind == (None, None):
                     return
                 barren.add(kind)
                 continue
@@ -86,6 +87,15 @@ class Waiting:
             except Refusal as refusal:
                 self._refuse(waiting, refusal, requeue=True)
             self._list.leave(waiting)
+
+    def _can_serve(self, claim: wire.ClaimNext) -> bool:
+        """Return whether a claim can be answered now: something can run for it, or its scope was pruned."""
+        under = None
+        if claim.under is not None:
+            under = self._graph.vertices.get(claim.under)
+            if under is None:
+                return True
+        return self._graph.ready_queue.pick(claim.role, claim.slack, claim.strict, under) is not None
 
     def _known_reply(self, waiting: WaitingClaim) -> bytes | None:
         """Return the reply that the same token got meanwhile. A complete has had its token itself, so it has none."""
@@ -130,6 +140,13 @@ class Waiting:
 
     # ----------------------------------------------------------------------------------------- waits for nodes to end
 
+    def with_scope(self, r: wire.Wait) -> wire.Wait:
+        """Return the wait with ids in place of its scope; with neither, for all work that is unfinished now."""
+        if r.under is not None:
+            # A node ends with everything below it, so its end is the end of its scope.
+            return msgspec.structs.replace(r, ids=(*r.ids, r.under))
+        return r if r.ids else msgspec.structs.replace(r, ids=unfinished_roots(self._graph))
+
     def wait(self, session: Session, r: wire.Wait) -> bool:
         """Answer `r` if its nodes have ended, and return whether they have; refuse one that is unknown."""
         for node_id in r.ids:
@@ -168,7 +185,7 @@ class Waiting:
         """Answer all whose time is over."""
         for waiting in self._list.overdue_claims(now):
             self._graph.begin(now, self._clock.wall())
-            self._refuse(waiting, nothing_to_claim(self._graph), requeue=False)
+            self._refuse(waiting, nothing_to_claim(self._graph, waiting.claim.under), requeue=False)
         for waiter in self._list.overdue_waits(now):
             ids = waiter.request.ids
             pending = [i for i in ids if not self.is_over(i)]

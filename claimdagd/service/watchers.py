@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
+
 from claimdagd import wire
 from claimdagd.core.refusal import Refusal
 from claimdagd.service.ledger import Ledger
@@ -10,12 +14,32 @@ from claimdagd.service.sessions import Session
 from claimdagd.wire import Code
 
 
-class Watchers:
-    """The sessions that watch, each from `watch_from` on."""
+class _Changed(msgspec.Struct):
+    id: str
 
-    def __init__(self, ledger: Ledger) -> None:
+
+class _Entry(msgspec.Struct):
+    """As much of a journal line as tells which nodes it is about."""
+
+    nodes: tuple[_Changed, ...] = ()
+
+
+_changed = msgspec.json.Decoder(_Entry).decode
+
+
+class Watchers:
+    """The sessions that watch, each from `watch_from` on.
+
+    Args:
+        ledger: where the entries are.
+        in_scope: tells whether the node of the first id is in the subtree of the second.
+    """
+
+    def __init__(self, ledger: Ledger, in_scope: Callable[[str, str], bool]) -> None:
         self._ledger = ledger
-        self._sessions: dict[Session, None] = {}
+        self._in_scope = in_scope
+        #: Each with the root of the scope that it watches, or None for the whole graph.
+        self._sessions: dict[Session, str | None] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -37,17 +61,21 @@ class Watchers:
         ledger = self._ledger
         start = ledger.last + 1 if r.from_ is None else max(1, r.from_)
         session.watch_from = max(start, ledger.last + 1)
-        self._sessions[session] = None
-        backlog = b"".join([b'{"event":%b}\n' % line for line in ledger.since(start)])
+        self._sessions[session] = r.under
+        entries = [line for line in ledger.since(start) if r.under is None or self._concerns(line, r.under)]
+        backlog = b"".join([b'{"event":%b}\n' % line for line in entries])
         return encode_ok(r.rid, b'{"seq":%d}' % (start - 1)) + backlog
 
     def publish(self, line: bytes) -> None:
         """Tell all of the entry that was added to the ledger last, by its journal line."""
         entry = b'{"event":%b}\n' % line[:-1]
-        for session in tuple(self._sessions):
+        for session, under in tuple(self._sessions.items()):
             assert session.watch_from is not None
-            if self._ledger.last >= session.watch_from:
+            if self._ledger.last >= session.watch_from and (under is None or self._concerns(line, under)):
                 session.deliver(entry)
+
+    def _concerns(self, line: bytes, under: str) -> bool:
+        return any(self._in_scope(node.id, under) for node in _changed(line).nodes)
 
     def tell(self, event: bytes) -> None:
         """Tell all of what is no entry of the ledger."""

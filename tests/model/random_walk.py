@@ -11,6 +11,7 @@ from collections import Counter
 from random import Random
 
 from claimdagd import wire
+from claimdagd.core.indexes.links import subtree
 from claimdagd.core.refusal import Refusal
 from claimdagd.model import TERMINAL, Dep, Kind, Outcome, Role, Status, When
 from tests.support.driver import Driver
@@ -47,6 +48,19 @@ class Wanderer:
                 break
             chosen = self.any()
         return chosen
+
+    def root(self) -> str:
+        """One of few nodes with much below them, so that the same scopes are asked for again and again."""
+        tops = [v for v in self.driver.graph.vertices.values() if v.children and v.record.status not in TERMINAL]
+        tops.sort(key=lambda v: len(subtree(v)), reverse=True)
+        return self.random.choice(tops[:4]).record.id if tops else self.open()
+
+    def expected(self, request: wire.ClaimNext) -> str | None:
+        """The node that a claim of any role gets: the first that can run, of the whole order cut to the scope."""
+        vertices = self.driver.graph.vertices
+        inside = None if request.under is None else {v.record.id for v in subtree(vertices[request.under])}
+        order = self.driver.apply(wire.Ready())["nodes"]
+        return next((n["id"] for n in order if n["runnable"] and (inside is None or n["id"] in inside)), None)
 
     def held(self) -> str:
         live = [v.record.id for v in self.driver.graph.by_assignee.values()]
@@ -114,7 +128,9 @@ class Wanderer:
                 before = random.choice(v.record.deps).on if v is not None and v.record.deps else self.any()
                 return wire.Unlink(before=before, after=after)
             case 10:
-                return wire.ClaimNext(actor=self.actor(), role=random.choice([None, Role.EXPLORE]), slack=1.0)
+                under = random.choice([None, self.open()])
+                role = random.choice([None, Role.EXPLORE])
+                return wire.ClaimNext(actor=self.actor(), role=role, slack=1.0, under=under)
             case 11:
                 return wire.Claim(id=self.open(), actor=self.actor())
             case 12:
@@ -132,7 +148,8 @@ class Wanderer:
             case 18:
                 return wire.Archive(id=self.any())
             case _:
-                return random.choice([wire.ClaimNext(actor=self.actor()), wire.Complete(id=self.held())])
+                under = random.choice([None, None, self.root()])
+                return random.choice([wire.ClaimNext(actor=self.actor(), under=under), wire.Complete(id=self.held())])
 
     # ------------------------------------------------------------------------------------------------------- walking
 
@@ -143,9 +160,15 @@ class Wanderer:
         request = self.request()
         op = str(request.__struct_config__.tag)
         before = driver.nodes()
+        judged = isinstance(request, wire.ClaimNext) and request.role is None and request.actor not in driver.actors()
+        judged = judged and (request.under is None or request.under in driver.graph.vertices)
+        best = self.expected(request) if judged else None
         try:
-            driver.apply(request)
+            came = driver.apply(request)
+            if judged:
+                assert came["id"] == best, f"seed {self.seed} step {number}: {request} took {came['id']}, not {best}"
         except Refusal:
+            assert best is None, f"seed {self.seed} step {number}: {request} took nothing, and {best} can run"
             self.tally[f"{op} refused"] += 1
             assert driver.nodes() == before, f"seed {self.seed} step {number}: {request} was refused and changed nodes"
         else:

@@ -921,16 +921,25 @@ class Model:
         busy = self.holding(request.actor)
         if busy is not None:
             raise Refused(Code.ASSIGNEE_BUSY, id=busy.id, gen=busy.gen)
-        pool = [item for item in self.ready_work() if self.is_runnable(item)]
+        # Law 5.11.
+        scope = self.scope(request.under)
+        pool = [item for item in self.ready_work() if item in scope and self.is_runnable(item)]
         queue = self.queue(pool, request.role, request.slack, strict=request.strict)
         if not queue:
-            raise self.nothing()
+            raise self.nothing(scope)
         return self.take(queue[0], request.actor, request.lease, bound=request.bound)
 
-    def nothing(self) -> Refused:
+    def scope(self, under: str | None) -> list[Item]:
+        """All items, or an item and all that is below it."""
+        if under is None:
+            return list(self.items.values())
+        root = self.item(under)
+        return [item for item in self.items.values() if item is root or root in self.above(item)]
+
+    def nothing(self, scope: list[Item]) -> Refused:
         """Why there is nothing to take."""
-        pending = [item for item in self.items.values() if self.is_pending(item)]
-        live = [item for item in self.items.values() if item.held]
+        pending = [item for item in scope if self.is_pending(item)]
+        live = [item for item in scope if item.held]
         if not pending and not live:
             return Refused(Code.NOTHING_PENDING)
         states = [self.status(item) for item in pending]
@@ -939,9 +948,10 @@ class Model:
             deps=states.count(Status.TODO),
             blocked=states.count(Status.BLOCKED),
             leases=len(live),
-            resources=sum(1 for item in self.ready_work() if not self.is_runnable(item)),
+            resources=sum(1 for item in self.ready_work() if item in scope and not self.is_runnable(item)),
             next_expiry=min((item.deadline - self.now for item in live), default=None),
-            stuck=not live,
+            # A claim anywhere may free what the scope waits for.
+            stuck=not any(item.held for item in self.items.values()),
         )
 
     def held_item(self, request: wire.Renew | wire.Running | wire.Release) -> Item:
@@ -1008,7 +1018,8 @@ class Model:
             actor = request.next.actor or request.actor
             if actor is None:
                 raise Refused(Code.BAD_REQUEST)
-            fields = {name: getattr(request.next, name) for name in ("role", "slack", "strict", "lease", "bound")}
+            names = ("role", "slack", "strict", "lease", "bound", "under")
+            fields = {name: getattr(request.next, name) for name in names}
             try:
                 answer["next"] = self.do_claim_next(wire.ClaimNext(actor=actor, **fields))
             except Refused as refused:

@@ -298,6 +298,12 @@ class Machine(RuleBasedStateMachine):
         request = wire.ClaimNext(actor=actor, role=role, slack=slack, strict=strict, lease=lease)
         self.run(request, undo=undo)
 
+    @precondition(lambda self: self.model.items)
+    @rule(index=indexes, actor=actors, role=st.one_of(st.none(), roles), strict=st.booleans(), undo=undoes)
+    def claim_next_under(self, index: int, actor: str, role: Role | None, strict: bool, undo: bool) -> None:
+        under = self.choose(index, self.a_parent if index % 3 else self.is_open)
+        self.run(wire.ClaimNext(actor=actor, role=role, strict=strict, under=under), undo=undo)
+
     @rule(actor=actors, undo=undoes)
     def claim_the_next(self, actor: str, undo: bool) -> None:
         self.run(wire.ClaimNext(actor=actor), undo=undo)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from claimdagd.core import invariants
+from claimdagd.core.queries.order import claim_order
 from claimdagd.model import GROUPS, LIVE, TERMINAL, Node, Role, Status
 from claimdagd.store.entry import Record, decode_entry
 from claimdagd.store.recovery import Recovered
@@ -550,7 +551,7 @@ class Oracle:
         if world.gap or not self.calm:
             return
         if free:
-            runnable = [v for v, can_run in world.graph.ready_queue.in_order(None, 0.0, False) if can_run]
+            runnable = [v for v, can_run in claim_order(world.graph) if can_run]
             for call in free:
                 for v in runnable:
                     if _suits(_spec(call), v.record):

@@ -13,7 +13,9 @@ from claimdagd import wire
 from claimdagd.core import apply as verbs
 from claimdagd.core import invariants
 from claimdagd.core.graph import Graph, Mutation
+from claimdagd.core.lookup import scope_root
 from claimdagd.core.queries import deadlock, explain, views
+from claimdagd.core.queries.order import claim_order
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Vertex
 from claimdagd.model import Dep, Kind, Node, When
@@ -42,7 +44,8 @@ class Driver:
             case wire.Why():
                 return explain.why(self.graph, self.graph.vertices[request.id])
             case wire.Ready():
-                queue = self.graph.ready_queue.in_order(request.role, request.slack, request.strict)
+                under = scope_root(self.graph, "ready", request.under)
+                queue = claim_order(self.graph, request.role, request.slack, request.strict, under)
                 return {"nodes": [{"id": v.record.id, "runnable": runnable} for v, runnable in queue]}
             case wire.Resources():
                 return {"resources": msgspec.to_builtins(views.resources(self.graph))}
@@ -107,6 +110,10 @@ class Driver:
 
     def nodes(self) -> dict[str, Node]:
         return {node_id: v.record for node_id, v in self.graph.vertices.items()}
+
+    def actors(self) -> set[str]:
+        """Who holds a node."""
+        return set(self.graph.by_assignee)
 
     def capacities(self) -> dict[str, int]:
         return dict(self.graph.resources.configured)

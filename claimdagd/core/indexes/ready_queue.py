@@ -13,11 +13,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
+from claimdagd.core.indexes.affinity import BROAD, by_affinity, first
 from claimdagd.core.indexes.reservations import Bypass, Reservations, Semaphores
+from claimdagd.core.indexes.scopes import Scope, Scopes
 from claimdagd.core.state import Bucket, ClaimGrants, Entry, Queue, SchedulingClass, Vertex
 from claimdagd.model import Grant, Role
-
-_BROAD = (Role.UNSET, Role.GENERAL)
 
 
 class RankSource(Protocol):
@@ -57,6 +57,8 @@ class ReadyQueue:
         self.deferred: dict[Hashable, list[tuple[int, int, SchedulingClass]]] = {}
         self._deferrals = 0
         self.free_count = 0
+        #: The same work once more for each subtree that a worker was hired for.
+        self.scopes = Scopes()
 
     # ------------------------------------------------------------------------------------------ coming and going
 
@@ -137,6 +139,8 @@ class ReadyQueue:
             if queue is None:
                 queue = self.free[role] = Queue()
             queue.push(entry)
+            if self.scopes:
+                self.scopes.file(v, entry)
             return
         bucket = v.bucket = self._bucket_of(v)
         bucket.count += 1
@@ -150,6 +154,8 @@ class ReadyQueue:
             heappush(scheduling.heads.setdefault(role, []), entry)
             if scheduling.missing_key is None:
                 heappush(self.heads.setdefault(role, []), entry)
+        if self.scopes:
+            self.scopes.file(v, entry)
 
     def _bucket_of(self, v: Vertex) -> Bucket:
         needs, above = v.record.needs, v.resource_ancestor
@@ -168,6 +174,8 @@ class ReadyQueue:
 
     def _drop(self, bucket: Bucket) -> None:
         del self.buckets[bucket.key]
+        if self.scopes:
+            self.scopes.drop_bucket(bucket)
         self._part(bucket)
         self._push_next_heads(bucket.scheduling, bucket)
         for a in bucket.above:
@@ -196,6 +204,8 @@ class ReadyQueue:
         if not scheduling.buckets:
             scheduling.version = 0
             del self.classes[scheduling.key]
+            if self.scopes:
+                self.scopes.drop_class(scheduling)
             for resource, _, lender in scheduling.units:
                 if lender is None:
                     wanting = self.wanting[resource]
@@ -212,6 +222,8 @@ class ReadyQueue:
             self._push_next_heads(before, bucket)
             for role in bucket.queues:
                 self._push_bucket_head(bucket, role)
+            if self.scopes:
+                self.scopes.reclassify(bucket)
 
     def _push_next_heads(self, scheduling: SchedulingClass, bucket: Bucket) -> None:
         """Find the heads of a class that `bucket` has left: it may have had the former ones."""
@@ -246,7 +258,7 @@ class ReadyQueue:
 
     def head(self, scheduling: SchedulingClass) -> Entry | None:
         """Return the first entry of a class, of any role."""
-        return _first(self._head_of_role(scheduling, role) for role in scheduling.heads)
+        return first(self._head_of_role(scheduling, role) for role in scheduling.heads)
 
     # -------------------------------------------------------------------------------------------- lack of units
 
@@ -254,9 +266,12 @@ class ReadyQueue:
         """Return whether the nodes of a class lack units now."""
         return scheduling.missing_key is not None or self.reservations.missing(scheduling) is not None
 
-    def short_count(self) -> int:
-        """Return how many ready nodes lack units now."""
+    def short_count(self, under: Vertex | None = None) -> int:
+        """Return how many ready nodes lack units now, of all or of a subtree."""
         self.refresh()
+        if under is not None:
+            ready = self.scopes.get(under).ready()
+            return sum(v.bucket is not None and self.is_short(v.bucket.scheduling) for v in ready)
         return sum(scheduling.count for scheduling in self.classes.values() if self.is_short(scheduling))
 
     def missing(self, v: Vertex) -> list[tuple[Grant, int]]:
@@ -284,6 +299,8 @@ class ReadyQueue:
                 scheduling.version = 0
                 for role in scheduling.heads:
                     self._push_head(scheduling, role)
+                if self.scopes:
+                    self.scopes.wake(scheduling)
         if heap is not None and not heap:
             del self.deferred[key]
 
@@ -336,64 +353,48 @@ class ReadyQueue:
                 self._defer(bucket.scheduling, *missing)
         return best
 
-    def pick(self, role: Role | None, slack: float, strict: bool) -> Vertex | None:
-        """Return the node that claim_next takes (law 5.2, 5.4), or None if no node that may be taken can run."""
+    def _defer_if_short(self, scheduling: SchedulingClass) -> bool:
+        missing = self.reservations.missing(scheduling)
+        if missing is None:
+            return False
+        self._defer(scheduling, *missing)
+        return True
+
+    def scope(self, root: Vertex) -> Scope:
+        """Return the scope of `root`. The first call for a root costs its subtree."""
+        self.refresh()
+        return self.scopes.get(root)
+
+    def pick(self, role: Role | None, slack: float, strict: bool, under: Vertex | None = None) -> Vertex | None:
+        """Return the node that claim_next takes (law 5.2, 5.4), or None if no node that may be taken can run.
+
+        Args:
+            role: whom it should be for; None: whoever.
+            slack: how far from the deepest a node of a better fitting role may be.
+            strict: leave out what is for another role.
+            under: only from this subtree.
+        """
         self.refresh()
         top = self._top
+        roles: Iterable[Role] = self.free.keys() | self.heads.keys() if self.heads else self.free
+        if under is not None:
+            scope = self.scopes.get(under)
+            roles = scope.roles()
+
+            def top(role: Role) -> Entry | None:
+                return scope.top(role, self._defer_if_short)
+
         if role is None:
             best: Entry | None = None
-            for r in self.free.keys() | self.heads.keys() if self.heads else self.free:
+            for r in roles:
                 entry = top(r)
                 if entry is not None and (best is None or entry < best):
                     best = entry
             return best[3] if best is not None else None
         exact = top(role)
-        broad = _first(top(r) for r in _BROAD if r is not role)
-        other = None if strict else _first(top(r) for r in Role if r is not role and r not in _BROAD)
-        best = _first((exact, broad, other))
+        broad = first(top(r) for r in BROAD if r is not role)
+        other = None if strict else first(top(r) for r in Role if r is not role and r not in BROAD)
+        best = first((exact, broad, other))
         if best is None:
             return None
-        return _by_affinity(best, slack, (exact, broad, other))
-
-    def in_order(self, role: Role | None, slack: float, strict: bool) -> list[tuple[Vertex, bool]]:
-        """Return all ready work in the order in which claim_next would take it, each with whether it can run now."""
-        self.refresh()
-        short = {scheduling for scheduling in self.classes.values() if self.is_short(scheduling)}
-
-        def runnable(v: Vertex) -> bool:
-            return v.bucket is None or v.bucket.scheduling not in short
-
-        queues = [*self.free.values(), *(q for bucket in self.buckets.values() for q in bucket.queues.values())]
-        ready = sorted(entry for queue in queues for entry in queue if entry[3].queue_entry is entry)
-        if role is None:
-            return [(e[3], runnable(e[3])) for e in ready]
-        classes: tuple[list[Entry], list[Entry], list[Entry]] = ([], [], [])
-        for e in reversed(ready):
-            r = e[3].record.role
-            if r is role:
-                classes[0].append(e)
-            elif r in _BROAD:
-                classes[1].append(e)
-            elif not strict:
-                classes[2].append(e)
-        order = []
-        while any(classes):
-            heads = tuple(c[-1] if c else None for c in classes)
-            best = _first(heads)
-            assert best is not None
-            v = _by_affinity(best, slack, heads)
-            next(c for c in classes if c and c[-1][3] is v).pop()
-            order.append((v, runnable(v)))
-        return order
-
-
-def _first(entries: Iterable[Entry | None]) -> Entry | None:
-    return min((e for e in entries if e is not None), default=None)
-
-
-def _by_affinity(best: Entry, slack: float, heads: tuple[Entry | None, ...]) -> Vertex:
-    """Return the first of `heads`, best affinity first, of the highest priority, within slack of the deepest."""
-    for entry in heads:
-        if entry is not None and entry[0] == best[0] and -entry[1] >= -best[1] - slack:
-            return entry[3]
-    raise AssertionError("the best is within slack of itself")
+        return by_affinity(best, slack, (exact, broad, other))[3]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from claimdagd.core.graph import Graph, replace
-from claimdagd.core.indexes.links import gated_by, unmet_deps
-from claimdagd.core.lookup import find
+from claimdagd.core.indexes.links import gated_by, is_ancestor, unmet_deps
+from claimdagd.core.lookup import find, scope_root
 from claimdagd.core.operations.checks import check_free, check_gen, check_not_terminal
 from claimdagd.core.operations.leases import lease_of
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
@@ -72,7 +72,8 @@ def claim_next(
     """Pick and claim the next node in one step; return None if no node that this claimer may take can run (law 5.1)."""
     if actor in graph.by_assignee:
         check_free(graph, op, actor)
-    v = graph.ready_queue.pick(r.role, r.slack, r.strict)
+    under = scope_root(graph, op, r.under)
+    v = graph.ready_queue.pick(r.role, r.slack, r.strict, under)
     if v is not None:
         take(graph, v, actor, lease_of(graph, r.lease, r.bound, conn))
     return v
@@ -112,15 +113,18 @@ def take(graph: Graph, v: Vertex, actor: str, lease: Lease) -> None:
     )
 
 
-def nothing_to_claim(graph: Graph) -> Refusal:
-    """Return why claim_next has nothing: work is pending but held up, or there is none (law 5.5, 5.6)."""
-    work = graph.work
+def nothing_to_claim(graph: Graph, under: str | None) -> Refusal:
+    """Return why claim_next has nothing in the graph or a scope: work is held up, or there is none (law 5.5, 5.6)."""
+    root = None if under is None else graph.vertices.get(under)
+    if under is not None and root is None:
+        return Refusal(Code.NOTHING_PENDING, f"claim_next: nothing pending: {under} was pruned")
+    work = graph.work if root is None else graph.ready_queue.scope(root).count()
     todo, ready, blocked = work[Status.TODO], work[Status.READY], work[Status.BLOCKED]
-    live = graph.live
+    live = work[Status.CLAIMED] + work[Status.RUNNING]
     if not (todo or ready or blocked or live):
         return Refusal(Code.NOTHING_PENDING, "claim_next: nothing pending")
-    expiry = graph.leases.next_deadline()
-    short = graph.ready_queue.short_count() if ready else 0
+    expiry = graph.leases.next_deadline() if root is None else _next_deadline_under(graph, root)
+    short = graph.ready_queue.short_count(root) if ready else 0
     counts = {
         "wait on deps": todo,
         "blocked": blocked,
@@ -131,7 +135,8 @@ def nothing_to_claim(graph: Graph) -> Refusal:
     parts = [f"{n} {what}" for what, n in counts.items() if n]
     deadlocks = find_deadlocks(graph) if short and deadlock_possible(graph) else []
     parts += [d["text"] for d in deadlocks]
-    stuck = live == 0
+    # A claim anywhere may free what the scope waits for.
+    stuck = graph.live == 0
     if stuck:
         parts.append("stuck: no claim is live whose end could free anything")
     return Refusal(
@@ -145,3 +150,9 @@ def nothing_to_claim(graph: Graph) -> Refusal:
         stuck=stuck,
         deadlocks=deadlocks,
     )
+
+
+def _next_deadline_under(graph: Graph, under: Vertex) -> float | None:
+    """Return when the next lease in a scope runs out. There is at most one for each worker, so all are looked at."""
+    held = (v for v in graph.by_assignee.values() if v is under or is_ancestor(under, v))
+    return min((v.lease.deadline for v in held if v.lease is not None), default=None)

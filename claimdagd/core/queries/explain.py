@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from claimdagd.core.indexes.links import gated_by, unmet_deps
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
+from claimdagd.core.queries.order import claim_order
 from claimdagd.model import TERMINAL, Status, When
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _missing_units(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
 
 def _plain(graph: Graph, v: Vertex) -> str:
     if v.record.status is Status.READY and not v.group:
-        order = graph.ready_queue.in_order(None, 0.0, False)
+        order = claim_order(graph)
         place = next(i for i, (x, _) in enumerate(order) if x is v)
         return "can be claimed now; " + ("first in line" if place == 0 else f"{place} ready before it in line")
     if v.group and v.record.status is Status.READY:

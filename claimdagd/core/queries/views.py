@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from claimdagd.core.indexes.links import gated_by, subtree, unmet_deps
+from claimdagd.core.indexes.links import gated_by, is_ancestor, subtree, unmet_deps
 from claimdagd.core.lookup import find
+from claimdagd.core.queries.order import claim_order
 from claimdagd.model import TERMINAL, Dep, Status
 from claimdagd.wire import Holder, List, ResourceView
 
@@ -114,7 +115,7 @@ def resource_view(graph: Graph, name: str) -> ResourceView:
     ]
     waiting = [
         v.record.id
-        for v, runnable in graph.ready_queue.in_order(None, 0.0, False)
+        for v, runnable in claim_order(graph)
         if not runnable and any(g.resource == name for g, _ in graph.ready_queue.missing(v))
     ]
     return ResourceView(
@@ -133,3 +134,29 @@ def resources(graph: Graph) -> list[ResourceView]:
         if v.record.needs and v.record.status not in TERMINAL:
             names |= v.record.needs.keys()
     return [resource_view(graph, name) for name in sorted(names)]
+
+
+def counts_under(root: Vertex) -> dict[Status, int]:
+    """Return how many nodes there are by status in a subtree, groups too."""
+    counts = dict.fromkeys(Status, 0)
+    for v in subtree(root):
+        counts[v.record.status] += 1
+    return counts
+
+
+def live_under(graph: Graph, root: Vertex) -> int:
+    """Return how many nodes of a subtree are held under a lease."""
+    return sum(graph.is_live(v) for v in subtree(root))
+
+
+def in_scope(graph: Graph, node_id: str, under: str) -> bool:
+    """Return whether a node is in the subtree of another; one that is not in the graph is in none."""
+    v, root = graph.vertices.get(node_id), graph.vertices.get(under)
+    return v is not None and root is not None and (v is root or is_ancestor(root, v))
+
+
+def unfinished_roots(graph: Graph) -> tuple[str, ...]:
+    """Return the ids of all unfinished nodes without a parent: with them ends all work that there is now."""
+    return tuple(
+        v.record.id for v in graph.vertices.values() if v.parent is None and v.record.status not in TERMINAL
+    )

@@ -12,6 +12,7 @@ from claimdagd.core import apply as verbs
 from claimdagd.core import invariants
 from claimdagd.core.graph import Graph
 from claimdagd.core.indexes.ranks import Ranks
+from claimdagd.core.queries.order import claim_order
 from claimdagd.core.state import Vertex
 from claimdagd.model import Dep, Node, Status
 from tests.support.driver import TAG, Driver
@@ -157,4 +158,4 @@ def test_load_of_nodes_that_wait_in_a_circle_ends(met: list[Vertex]) -> None:
     graph.load(waits(5000, lambda n: n - 1 or 5000), {}, 5001, 0.0)
     assert len(met) <= 8 * 5000
     assert not graph.ranks.dirty
-    assert not graph.ready_queue.in_order(None, 0.0, False)
+    assert not claim_order(graph)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from claimdagd.core.queries.order import claim_order
 from claimdagd.model import Role
 from claimdagd.wire import Claim, Release, SetCapacity, Upsert
 from tests.support.driver import Driver
 
 
 def order(driver: Driver, role: Role | None = None, slack: float = 0.0, strict: bool = False) -> list[str]:
-    return [v.record.id for v, _ in driver.graph.ready_queue.in_order(role, slack, strict)]
+    return [v.record.id for v, _ in claim_order(driver.graph, role, slack, strict)]
 
 
 def test_order_is_priority_depth_age(driver: Driver) -> None:
