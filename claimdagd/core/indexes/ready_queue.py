@@ -369,7 +369,7 @@ class ReadyQueue:
         """Return the node that claim_next takes (law 5.2, 5.4), or None if no node that may be taken can run.
 
         Args:
-            role: whom it should be for; None: whoever.
+            role: prefer a node for this role; None means any role.
             slack: how far from the deepest a node of a better fitting role may be.
             strict: leave out what is for another role.
             under: only from this subtree.

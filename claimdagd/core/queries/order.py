@@ -1,4 +1,4 @@
-"""All ready work in the order of claims, for whoever wants to see it. Read only, and as slow as there is ready work."""
+"""All ready work in the order of claims, for people and programs that look on. Read only; its cost grows with the ready work."""
 
 from __future__ import annotations
 
