@@ -1,4 +1,4 @@
-"""All ready work in the order of claims, for people and programs that look on. Read only; its cost grows with the ready work."""
+"""All ready work in the order of claims, for people and programs that look on. Read only, and linear in that work."""
 
 from __future__ import annotations
 
