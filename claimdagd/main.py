@@ -20,7 +20,6 @@ import anyio
 
 from claimdagd import __version__
 from claimdagd.app import Opened, open_service
-from claimdagd.core.graph import Graph
 from claimdagd.descriptors import hold_standard_streams
 from claimdagd.limits import EXIT_ALREADY_RUNNING, EXIT_BUG, EXIT_CORRUPT, EXIT_OS, EXIT_STORAGE, EXIT_UNSAFE
 from claimdagd.model import LEASE_MAX_S, TAG_ALPHABET
@@ -105,7 +104,8 @@ def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
     max_connections = open_files.connections_allowed()
     notifier = Notifier.from_environ(os.environ, os.getpid())
     place = Place.take(arguments.dir, arguments.socket, os.environ, os.geteuid())
-    service, graph, store, _recovered = _open(arguments, place.directory)
+    opened = _open(arguments, place.directory)
+    service, graph, store, _ = opened
     listener = place.listen()
     server = Server(
         service,
@@ -115,7 +115,7 @@ def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
         notifier=notifier,
         sync=store.sync if arguments.durability == "fsync" else None,
         ownership_lost=place.ownership_lost,
-        status=lambda: _status(graph, server),
+        status=lambda: _status(opened, server),
         housekeep=Housekeeping(service, repeats),
     )
     log.info(
@@ -183,8 +183,9 @@ def collect_young_objects() -> None:
     gc.freeze()
 
 
-def _status(graph: Graph, server: Server) -> str:
-    """The line of `systemctl status`."""
+def _status(opened: Opened, server: Server) -> str:
+    """Return the line of `systemctl status`."""
+    graph = opened.graph
     nodes, live, connections = len(graph.vertices), graph.live, len(server.connections)
     return f"graph {graph.tag}: {nodes} nodes, {live} claimed, {connections} connected"
 

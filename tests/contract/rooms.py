@@ -172,15 +172,6 @@ ROOMS: dict[str, Room] = {
     ),
 }  # fmt: skip
 
-#: Imports of today that the table does not allow, to be removed one after the other: module, what it imports, and how
-#: it goes. Nothing is added here; the owner of a room takes its lines out.
-KNOWN: dict[tuple[str, str], str] = {
-    ("claimdagd.main", "claimdagd.core.graph"): "app puts the layers together",
-}
-#: Circles of modules of today, each by its members, to be opened one after the other.
-KNOWN_CIRCLES: tuple[set[str], ...] = ()
-
-
 def room_of(module: str) -> str | None:
     """Return the room of a module; None if a module at the top of a package has no line of its own."""
     room = max((name for name in ROOMS if f"{module}.".startswith(f"{name}.")), key=len)
