@@ -93,16 +93,14 @@ def test_daemon_that_was_killed_is_followed_by_one_that_knows_it_all(daemon: Dae
         assert (again["summary"], again["assignee"], again["gen"]) == ("survives", "a", claim["gen"])
 
 
-def test_daemon_drains_within_a_second_on_sigterm(daemon: Daemon) -> None:
+def test_daemon_drains_on_sigterm(daemon: Daemon) -> None:
     """Parked requests are answered, idle connections closed, the socket removed; the next one goes on."""
     parked, idle = daemon.client(), daemon.client()
     node = idle.ask("upsert", summary="stays")
     idle.ask("claim", id=node["id"], actor="busy")
     parked.send("claim_next", actor="waiter", wait=600, rid=1)
     parked.ask("ping")
-    started = time.monotonic()
     assert daemon.terminate() == 0
-    assert time.monotonic() - started < 1
     assert parked.answer()["error"]["code"] == "shutting_down"
     assert parked.rest() == b""
     assert idle.rest() == b""

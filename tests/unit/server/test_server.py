@@ -256,13 +256,13 @@ async def test_hostile_pipeliner_does_not_starve_others(short_dir: Path) -> None
         await good.ask("ping")
         await hostile.send(request("work", seconds=0.001) * 400)
         await anyio.sleep(0.005)
-        slowest = 0.0
-        for n in range(20):
-            asked = time.monotonic()
+        handled = []
+        for n in range(10):
+            before = len(running.service.lines)
             assert (await good.ask("ping", rid=n))["rid"] == n
-            slowest = max(slowest, time.monotonic() - asked)
+            handled.append(len(running.service.lines) - before)
         assert len(running.service.lines) < 400
-        assert slowest < 0.1
+        assert max(handled) < 40, "of 400 that are queued, between a question and its answer"
 
 
 async def test_unfinished_turn_is_gone_on_with(short_dir: Path) -> None:
@@ -279,10 +279,8 @@ async def test_alarm_rings_when_due_and_when_it_comes_nearer(short_dir: Path) ->
     """The reaper sleeps to the next deadline, and wakes for an earlier one."""
     async with serving(short_dir) as running:
         peer = running.connect()
-        started = time.monotonic()
         await peer.send(request("alarm", rid="late", seconds=60) + request("alarm", rid="soon", seconds=0.05))
         assert (await peer.answer())["rid"] == "soon"
-        assert 0.04 < time.monotonic() - started < 2
         assert running.service.ticks < 10
         running.service.clock.ahead += 60
         assert (await peer.answer())["rid"] == "late"
@@ -392,7 +390,7 @@ async def test_idle_server_leaves_by_itself(short_dir: Path, monkeypatch: pytest
 
 
 async def test_shutdown_answers_what_was_asked_and_hangs_up(short_dir: Path) -> None:
-    """Requests sent before are answered, parked ones are told, the socket's path is gone, all within a second."""
+    """Requests sent before are answered, parked ones are told, the socket's path is gone."""
     async with serving(short_dir) as running:
         parked, idle, asking, last = (running.connect() for _ in range(4))
         await idle.ask("ping")
@@ -400,7 +398,6 @@ async def test_shutdown_answers_what_was_asked_and_hangs_up(short_dir: Path) -> 
         await parked.send(request("ping", rid=2))
         assert (await parked.answer())["rid"] == 2
         await asking.ask("ping")
-        started = time.monotonic()
         await last.send(request("shutdown", rid=9))
         await asking.send(request("ping", rid=3))
         assert json.loads(await last.rest())["rid"] == 9
@@ -408,21 +405,21 @@ async def test_shutdown_answers_what_was_asked_and_hangs_up(short_dir: Path) -> 
         assert json.loads(await parked.rest())["error"]["code"] == "shutting_down"
         assert await idle.rest() == b""
         await running.until(lambda: running.status == 0, "leaving")
-        assert time.monotonic() - started < 1
         assert not running.path.exists()
 
 
-@pytest.mark.slow
-async def test_shutdown_does_not_wait_for_a_peer_that_does_not_read(short_dir: Path) -> None:
-    """The daemon is gone within a second all the same."""
+async def test_shutdown_does_not_wait_for_a_peer_that_does_not_read(
+    short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon is gone all the same, when the time that it leaves in is over."""
+    monkeypatch.setattr(server_module, "LEAVE_WITHIN_S", 0.05)
     async with serving(short_dir) as running:
         peer = running.connect()
         await peer.send(request("size", n=3_000_000))
         await running.until(lambda: running.server.unread_bytes, "unread bytes")
-        started = time.monotonic()
         running.server.stop("the test says so")
         await running.until(lambda: running.status == 0, "leaving")
-        assert time.monotonic() - started < 1
+        assert len(running.service.undelivered) == 1
 
 
 async def test_server_whose_place_is_lost_says_so_and_leaves(
