@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from claimdag_client import connect as connect_async
 from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.patience import REMARK_S, SILENCE_LIMIT_S, Patience
 from claimdag_client._transport.transport import connect
 from claimdag_client.errors import Unreachable, Unresponsive
+from claimdag_client.sync import connect as connect_blocking
 
 CLAIMDAG = [sys.executable, "-m", "claimdag_client.cli.main"]
 
@@ -36,6 +38,11 @@ def stopped(short_dir: Path) -> Iterator[Path]:
     finally:
         daemon.kill()
         daemon.wait()
+
+
+def daemon_of(directory: Path) -> int:
+    """The process that serves the directory, as its lock says."""
+    return int((directory / "lock").read_text())
 
 
 def run(directory: Path, *argv: str) -> subprocess.Popen[str]:
@@ -153,3 +160,69 @@ def test_nobody_listening_is_still_unreachable_at_once(short_dir: Path) -> None:
     with pytest.raises(Unreachable, match="no daemon listens") as caught:
         connect(Endpoint(str(short_dir / "sock"), start=False), limit_s=30)
     assert not isinstance(caught.value, Unresponsive)
+
+
+@pytest.mark.slow
+def test_the_blocking_client_keeps_every_limit_that_its_caller_gave(stopped: Path) -> None:
+    """Of the connection itself, of each wait, and of closing; an answer that comes later does no harm."""
+    with pytest.raises(Unresponsive):
+        connect_blocking(directory=str(stopped), patience_s=0.2)
+    os.kill(daemon_of(stopped), signal.SIGCONT)
+    with connect_blocking(directory=str(stopped), patience_s=0.5) as dag:
+        node = dag.list()[0].id
+        os.kill(daemon_of(stopped), signal.SIGSTOP)
+        with pytest.raises(Unresponsive, match="time limit given"):
+            dag.claim_next("a", wait=0.1)
+        with pytest.raises(Unresponsive, match="time limit given"):
+            dag.wait(node, timeout=0.1)
+        with pytest.raises(Unreachable):
+            dag.get(node)
+    os.kill(daemon_of(stopped), signal.SIGCONT)
+    with connect_blocking(directory=str(stopped)) as dag:
+        # The claim of the caller that had given up was handed back, or was bound to a connection that ended.
+        assert dag.claim_next("b", wait=20).id == node
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_the_async_client_keeps_every_limit_that_its_caller_gave(stopped: Path) -> None:
+    """As the blocking one, on both event loops."""
+    with pytest.raises(Unresponsive):
+        async with connect_async(directory=str(stopped), patience_s=0.2):
+            pass
+    os.kill(daemon_of(stopped), signal.SIGCONT)
+    async with connect_async(directory=str(stopped), patience_s=0.5) as dag:
+        node = (await dag.list())[0].id
+        os.kill(daemon_of(stopped), signal.SIGSTOP)
+        with pytest.raises(Unresponsive, match="time limit given"):
+            await dag.claim_next("a", wait=0.1)
+        with pytest.raises(Unresponsive, match="time limit given"):
+            await dag.wait(node, timeout=0.1)
+        with pytest.raises(Unreachable):
+            await dag.get(node)
+    os.kill(daemon_of(stopped), signal.SIGCONT)
+    async with connect_async(directory=str(stopped)) as dag:
+        assert (await dag.claim_next("b", wait=20)).id == node
+
+
+@pytest.mark.anyio
+async def test_an_async_connection_to_a_full_queue_is_given_up_in_time(short_dir: Path) -> None:
+    """Both event loops take the system's refusal for a connection."""
+    path = str(short_dir / "sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(0)
+        waiting = []
+        while True:
+            one = socket.socket(socket.AF_UNIX)
+            waiting.append(one)
+            one.setblocking(False)
+            try:
+                one.connect(path)
+            except BlockingIOError:
+                break
+        with pytest.raises(Unresponsive):
+            async with connect_async(path, patience_s=0.2):
+                pass
+        for one in waiting:
+            one.close()
