@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from claimdag_client._transport.endpoint import Endpoint
 
-#: A daemon that is being started gets at least this long, whatever time limit the caller gave.
+#: A daemon that is being started gets at least this long, also beyond the time limit of the caller.
 START_S = 10.0
 _POLL_S = 0.01
 
@@ -311,7 +311,7 @@ def peer(sock: _socket.socket) -> tuple[int, int | None]:
 
 
 def check_peer_uid(sock: _socket.socket, path: str) -> None:
-    """Refuse the daemon of another user: anybody may put a socket in a place that others can write, such as /tmp."""
+    """Refuse the daemon of another user, who may put a socket in a place that others can write, such as /tmp."""
     _, uid = peer(sock)
     if uid is not None and uid != os.geteuid():
         raise Unreachable(
