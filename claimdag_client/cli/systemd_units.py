@@ -15,7 +15,7 @@ DAEMON_IN_UNIT = "%h/.local/bin/claimdagd"
 MARK = "# Put here by `claimdag install-service`; `claimdag uninstall-service` takes it away."
 
 
-class InTheWay(Exception):
+class UnitNotOursError(Exception):
     """A unit of that name is there and is not ours: `path`."""
 
     def __init__(self, path: Path) -> None:
@@ -80,12 +80,12 @@ def contents(name: str) -> str:
 
 
 def install(*, force: bool = False) -> list[Path]:
-    """Write both units; the paths written. InTheWay when one is there that is not ours."""
+    """Write both units; the paths written. UnitNotOursError when one is there that is not ours."""
     directory = unit_directory()
     wanted = {directory / name: contents(name) for name in NAMES}
     for path in wanted:
         if not force and path.exists() and not _is_ours(path):
-            raise InTheWay(path)
+            raise UnitNotOursError(path)
     directory.mkdir(parents=True, exist_ok=True)
     for path, text in wanted.items():
         new = path.with_suffix(path.suffix + ".new")
@@ -95,12 +95,12 @@ def install(*, force: bool = False) -> list[Path]:
 
 
 def uninstall(*, force: bool = False) -> list[Path]:
-    """Remove both units and what enabled them; the paths removed. InTheWay when one is not ours."""
+    """Remove both units and what enabled them; the paths removed. UnitNotOursError when one is not ours."""
     directory = unit_directory()
     present = [directory / name for name in NAMES if os.path.lexists(directory / name)]
     for path in present:
         if not force and not _is_ours(path):
-            raise InTheWay(path)
+            raise UnitNotOursError(path)
     enabled = [
         link
         for name in NAMES

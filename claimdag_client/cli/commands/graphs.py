@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from claimdag_client.cli.command import Command
-from claimdag_client.cli.render.graph_view import Picture
+from claimdag_client.cli.render.graph_view import GraphView
 from claimdag_client.cli.render.node import coloured, remarks, sign, waits_for
 from claimdag_client.cli.render.text import clean, cut, width
 from claimdag_client.cli.session import DONE, Session
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def _picture(args: argparse.Namespace, session: Session) -> Picture:
+def _graph_view(args: argparse.Namespace, session: Session) -> GraphView:
     """The nodes asked for: of one subtree all, else what is unfinished, or with --all everything."""
     top = None if args.id is None else session.node_id(args.id)
     if top is None:
-        return Picture(session.ask("list", all=args.all or None)["nodes"])
+        return GraphView(session.ask("list", all=args.all or None)["nodes"])
     session.named = top
     views = [session.ask("get", id=top), *session.ask("list", under=top, all=True)["nodes"]]
-    return Picture({view["id"]: view for view in views}.values())
+    return GraphView({view["id"]: view for view in views}.values())
 
 
 # -------------------------------------------------------------------------------------------------------- tree
 
 
 def _tree(args: argparse.Namespace, session: Session) -> int:
-    picture = _picture(args, session)
+    graph = _graph_view(args, session)
     if args.json:
-        for view in picture.nodes.values():
+        for view in graph.nodes.values():
             session.say_json(view)
         return DONE
-    session.say_all(_tree_lines(picture, session))
+    session.say_all(_tree_lines(graph, session))
     return DONE
 
 
-def _tree_lines(picture: Picture, session: Session) -> Iterable[str]:
+def _tree_lines(graph: GraphView, session: Session) -> Iterable[str]:
     paint = session.paint
     branch, last_branch, stem = ("├─ ", "└─ ", "│  ") if paint.unicode else ("|- ", "`- ", "|  ")
     # With a stack, for a chain of parents may be longer than Python recurses.
-    stack = [(name, "", "") for name in reversed(picture.children(None))]
+    stack = [(name, "", "") for name in reversed(graph.children(None))]
     while stack:
         name, before, below = stack.pop()
-        view = picture.nodes[name]
+        view = graph.nodes[name]
         status = view["status"]
-        children = picture.children(name)
+        children = graph.children(name)
         words = [clean(name), clean(status)]
         notes = remarks(view)
         if children:
-            finished = sum(picture.nodes[child]["status"] in ("done", "failed", "cancelled") for child in children)
+            finished = sum(graph.nodes[child]["status"] in ("done", "failed", "cancelled") for child in children)
             notes.append(f"{finished} of {len(children)}")
         if waits := waits_for(view):
             notes.append(f"waits {waits}")
@@ -68,19 +68,19 @@ def _tree_lines(picture: Picture, session: Session) -> Iterable[str]:
 
 
 def _graph(args: argparse.Namespace, session: Session) -> int:
-    picture = _picture(args, session)
+    graph = _graph_view(args, session)
     if args.format == "text":
         from claimdag_client.cli.render.layers import text
 
-        lines = text(picture, session.paint)
+        lines = text(graph, session.paint)
     elif args.format == "dot":
         from claimdag_client.cli.render.export import dot
 
-        lines = dot(picture)
+        lines = dot(graph)
     else:
         from claimdag_client.cli.render.export import mermaid
 
-        lines = mermaid(picture)
+        lines = mermaid(graph)
     session.say_all(lines)
     return DONE
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _guarded(act: Callable[..., list[Path]], force: bool) -> list[Path]:
     try:
         return act(force=force)
-    except service_units.InTheWay as exc:
+    except service_units.UnitNotOursError as exc:
         raise Failed(str(exc), remedy="look at it, then use --force") from None
     except OSError as exc:
         where = f"{exc.filename}: " if exc.filename else ""

@@ -11,14 +11,14 @@ from claimdagd.limits import GROUPS, TERMINAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     View = Mapping[str, Any]
 
 
-class Picture:
-    """The nodes to draw, by id in the order they were made; their edges, layers and critical path."""
+class GraphView:
+    """The nodes to draw, by id in the order of their creation; their edges and critical path."""
 
     def __init__(self, views: Iterable[View]) -> None:
         by_age = sorted(views, key=lambda view: number_in(view["id"]))
@@ -39,6 +39,27 @@ class Picture:
         """The children of a node; of None, the nodes whose parent is not drawn."""
         return self._by_parent().get(name, [])
 
+    def walk(self) -> Iterator[tuple[str, str, int]]:
+        """Walk the tree of parents: what to do, a name, and how deep it lies.
+
+        A group is opened, stands as a node within itself, and is closed after what is under it. What is under work is
+        no deeper than the work itself.
+        """
+        # With a stack, for the chain of parents may be longer than Python recurses.
+        stack = [("node", name, 0) for name in reversed(self.children(None))]
+        while stack:
+            step, name, depth = stack.pop()
+            inside = depth
+            if step == "node" and name in self.groups:
+                inside += 1
+                yield "open", name, depth
+                stack.append(("close", name, depth))
+            if step == "node":
+                yield "node", name, inside
+                stack.extend(("node", child, inside) for child in reversed(self.children(name)))
+            else:
+                yield step, name, depth
+
     def _by_parent(self) -> dict[str | None, list[str]]:
         if not hasattr(self, "_children"):
             self._children: dict[str | None, list[str]] = {}
@@ -53,45 +74,45 @@ def number_in(node_id: str) -> int:
     return int(tail) if tail.isascii() and tail.isdigit() else 0
 
 
-def critical_path(picture: Picture) -> list[str]:
+def critical_path(graph: GraphView) -> list[str]:
     """The unfinished work on the longest chain by cost, first to last, as the depths that the daemon gives say it."""
     waiters: dict[str, list[str]] = {}
-    for first, then, _ in picture.edges:
+    for first, then, _ in graph.edges:
         waiters.setdefault(first, []).append(then)
     depth = {
         name: float(view.get("depth") or 0)
-        for name, view in picture.nodes.items()
-        if view["status"] not in TERMINAL and name not in picture.groups
+        for name, view in graph.nodes.items()
+        if view["status"] not in TERMINAL and name not in graph.groups
     }
     path: list[str] = []
     at = max(depth, key=lambda name: depth[name], default=None)
     while at is not None and at not in path:
         path.append(at)
-        at = max(_after(at, picture, waiters, depth), key=lambda name: depth[name], default=None)
+        at = max(_after(at, graph, waiters, depth), key=lambda name: depth[name], default=None)
     # A chain of one says nothing.
     return path if len(path) > 1 else []
 
 
-def _after(name: str, picture: Picture, waiters: Mapping[str, list[str]], depth: Mapping[str, float]) -> set[str]:
+def _after(name: str, graph: GraphView, waiters: Mapping[str, list[str]], depth: Mapping[str, float]) -> set[str]:
     """The unfinished work that cannot start before the end of a node, as far as one edge says it."""
     found: set[str] = set()
-    for ended in (name, *picture.wait_graph.above(name)):
+    for ended in (name, *graph.wait_graph.above(name)):
         for waiter in waiters.get(ended, ()):
-            if waiter in picture.groups:
-                found.update(_work_under(waiter, picture, waiters, depth))
-            elif waiter in depth and (ended == name or ended not in picture.wait_graph.above(waiter)):
+            if waiter in graph.groups:
+                found.update(_work_under(waiter, graph, waiters, depth))
+            elif waiter in depth and (ended == name or ended not in graph.wait_graph.above(waiter)):
                 found.add(waiter)
     return {after for after in found if depth[after] < depth[name]}
 
 
 def _work_under(
-    group: str, picture: Picture, waiters: Mapping[str, list[str]], depth: Mapping[str, float]
+    group: str, graph: GraphView, waiters: Mapping[str, list[str]], depth: Mapping[str, float]
 ) -> Iterable[str]:
     """The work that a gated group lets go: what is under it, or, under an empty one, what waits on it."""
     stack, seen = [group], {group}
     while stack:
         name = stack.pop()
-        below = picture.children(name) or (waiters.get(name, []) if name in picture.groups else [])
+        below = graph.children(name) or (waiters.get(name, []) if name in graph.groups else [])
         for other in below:
             if other not in seen:
                 seen.add(other)

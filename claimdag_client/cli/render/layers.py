@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimdag_client.cli.render.graph_view import Picture, number_in
+from claimdag_client.cli.render.graph_view import GraphView, number_in
 from claimdag_client.cli.render.node import coloured, sign
 from claimdag_client.cli.render.text import Paint, clean, columns_of, cut, number, some
 
@@ -15,32 +15,32 @@ RAILS_MAX = 16
 LABEL_MAX = 60
 
 
-def text(picture: Picture, paint: Paint) -> Iterable[str]:
+def text(graph: GraphView, paint: Paint) -> Iterable[str]:
     """Layers from first to last, one line a node, with rails from each node to those that wait on it.
 
     A rail begins where it turns down from a node, and turns in again to each node that waits on that; one that
     passes straight through another's line has nothing to do with it.
     """
-    layer = picture.wait_graph.layers()
-    order = sorted(picture.nodes, key=lambda name: (layer[name], number_in(name)))
-    rails = _Rails(picture, order, unicode=paint.unicode).draw(order)
-    critical = set(picture.critical)
-    heads = columns_of([clean(name), clean(picture.nodes[name]["status"])] for name in order) or [0, 0]
+    layer = graph.wait_graph.layers()
+    order = sorted(graph.nodes, key=lambda name: (layer[name], number_in(name)))
+    rails = _Rails(graph, order, unicode=paint.unicode).draw(order)
+    critical = set(graph.critical)
+    heads = columns_of([clean(name), clean(graph.nodes[name]["status"])] for name in order) or [0, 0]
     shown = -1
     for name, (passing, rail) in zip(order, rails, strict=True):
         if layer[name][0] != shown:
             shown = layer[name][0]
             yield f"{passing}{paint(f'layer {shown + 1}', 'dim')}"
-        yield rail + _row(picture, name, heads, paint, critical=name in critical)
-    if picture.critical:
-        chain = " > ".join(map(clean, picture.critical))
-        total = float(picture.nodes[picture.critical[0]].get("depth") or 0)
+        yield rail + _row(graph, name, heads, paint, critical=name in critical)
+    if graph.critical:
+        chain = " > ".join(map(clean, graph.critical))
+        total = float(graph.nodes[graph.critical[0]].get("depth") or 0)
         yield ""
         yield f"{paint('critical path', 'bold', 'red')} (cost {number(total)}): {chain}"
 
 
-def _row(picture: Picture, name: str, widths: Sequence[int], paint: Paint, *, critical: bool) -> str:
-    view = picture.nodes[name]
+def _row(graph: GraphView, name: str, widths: Sequence[int], paint: Paint, *, critical: bool) -> str:
+    view = graph.nodes[name]
     status = view["status"]
     mark = ("★" if paint.unicode else "#") if critical else " "
     words = [
@@ -50,8 +50,8 @@ def _row(picture: Picture, name: str, widths: Sequence[int], paint: Paint, *, cr
         coloured(f"{clean(status):{widths[1]}}", status, paint),
     ]
     facts = []
-    if name in picture.groups:
-        below = len(picture.children(name))
+    if name in graph.groups:
+        below = len(graph.children(name))
         facts.append(f"{clean(view['kind'])} of {below}")
     if view.get("assignee"):
         facts.append(clean(view["assignee"]))
@@ -67,12 +67,12 @@ def _row(picture: Picture, name: str, widths: Sequence[int], paint: Paint, *, cr
 class _Rails:
     """The glyphs of rails, and the rails that are open at a row: the name that each comes from, or None."""
 
-    def __init__(self, picture: Picture, order: Sequence[str], *, unicode: bool) -> None:
+    def __init__(self, graph: GraphView, order: Sequence[str], *, unicode: bool) -> None:
         place = {name: row for row, name in enumerate(order)}
         self._waits_on: dict[str, set[str]] = {name: set() for name in order}
         #: The row of the last node that waits on each.
         self._last: dict[str, int] = {}
-        for first, then, _ in picture.edges:
+        for first, then, _ in graph.edges:
             # An edge against the order of the rows (onto the result of work above it) has no rail.
             if place[first] < place[then]:
                 self._waits_on[then].add(first)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from claimdag_client.cli.render.export import dot, mermaid
-from claimdag_client.cli.render.graph_view import Picture
+from claimdag_client.cli.render.graph_view import GraphView
 from claimdag_client.cli.render.layers import RAILS_MAX, text
 from claimdag_client.cli.render.text import Paint
 from tests.support.scripted_daemon import ScriptedDaemon, view
@@ -50,7 +50,7 @@ class _Utf8Pipe:
 
 
 def drawn(nodes: list[dict[str, Any]]) -> list[str]:
-    return list(text(Picture(nodes), Paint(_Utf8Pipe())))  # type: ignore[arg-type]
+    return list(text(GraphView(nodes), Paint(_Utf8Pipe())))  # type: ignore[arg-type]
 
 
 def test_graph_as_text_is_layers_with_rails_and_the_critical_path() -> None:
@@ -91,9 +91,9 @@ def test_graph_of_a_long_chain_needs_no_recursion() -> None:
     nodes += [node(n, n - 1, depth=3001.0 - n, status="todo") for n in range(2, 3001)]
     assert len(drawn(nodes)) == 6002
     goals = [node(n, parent=n - 1 if n > 1 else None, kind="goal") for n in range(1, 3001)]
-    picture = Picture(goals)
-    assert sum("subgraph" in line for line in dot(picture)) == 3000
-    assert sum("subgraph" in line for line in mermaid(picture)) == 3000
+    graph = GraphView(goals)
+    assert sum("subgraph" in line for line in dot(graph)) == 3000
+    assert sum("subgraph" in line for line in mermaid(graph)) == 3000
 
 
 def graphviz(*lines: str) -> str:
@@ -111,7 +111,7 @@ def test_dot_is_drawn_by_graphviz() -> None:
     """Every node and every edge comes out of Graphviz as it went in, whatever stands in the summaries."""
     nodes = [*NODES, node(11, 10, summary=EVIL, assignee="bob", status="claimed")]
     nodes.append({**node(12, 11), "deps": [{"on": "7q2f-11", "when": "after_any"}], "parent": "7q2f-9"})
-    lines = list(dot(Picture(nodes)))
+    lines = list(dot(GraphView(nodes)))
     assert '"7q2f-11" -> "7q2f-12" [style=dashed];' in "\n".join(lines)
     drawn_nodes = re.findall(r'^node "?(\S+?)"? ', out := graphviz(*lines), re.MULTILINE)
     assert sorted(drawn_nodes) == sorted(n["id"] for n in nodes)
@@ -123,7 +123,7 @@ def test_dot_is_drawn_by_graphviz() -> None:
 def test_mermaid_is_well_formed() -> None:
     """Each line is one of the shapes that Mermaid has; no text can end its quotes."""
     nodes = [*NODES, node(11, 10, summary=EVIL, assignee="bob", status="claimed")]
-    lines = list(mermaid(Picture(nodes)))
+    lines = list(mermaid(GraphView(nodes)))
     assert lines[0] == "flowchart LR"
     quoted = r'"[^"`\[\]{}<>|%&]*(<br/>[^"`\[\]{}<>|%&]*)?"'
     shapes = [
