@@ -308,5 +308,5 @@ class _Reader:
 
 
 def _key(name: str) -> str:
-    """The name of a node without blanks, since the first word of a summary is the id."""
+    """Return the name of a node without blanks, since the first word of a summary is the id."""
     return "_".join(name.split()) or "_"

@@ -73,7 +73,7 @@ class _Names:
         self._only = only
 
     def of(self, repository: str, number: int) -> str:
-        """The name of an issue."""
+        """Return the name of an issue."""
         return f"#{number}" if self._only is not None and repository in (self._only, "") else f"{repository}#{number}"
 
     def owns(self, word: str) -> bool:
@@ -153,7 +153,7 @@ class _Reader:
                 item.deps.append(Dependency(on, "says that it is blocked by", finished=False))
 
     def name_of(self, issue: Any) -> str | None:
-        """The name of an issue that is given by number, by address, or as an object with one of them."""
+        """Return the name of an issue that is given by number, by address, or as an object with one of them."""
         if isinstance(issue, int) and not isinstance(issue, bool):
             return self._names.of(self._repository, issue)
         if isinstance(issue, str):
@@ -203,7 +203,7 @@ def _state_of(issue: Any) -> str | None:
 
 
 def _repository(row: Row) -> str:
-    """The repository that a row says it is of; empty if it says nothing."""
+    """Return the repository that a row is of, or the empty text if the row names none."""
     for name in ("html_url", "url"):
         match = _URL.search(text_of(row, name))
         if match:
@@ -222,7 +222,7 @@ def _labels(row: Row) -> Iterator[str]:
 
 
 def _listed(row: Row, *names: str) -> Iterator[Any]:
-    """The issues of a field, in a list or in the `nodes` of an object."""
+    """Yield the issues of a field, in a list or in the `nodes` of an object."""
     for name in names:
         value = row.get(name)
         if isinstance(value, dict):

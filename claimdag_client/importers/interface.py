@@ -36,7 +36,7 @@ class Options:
         self.now = now
         #: Whether finished rows are taken as work to do.
         self.closed = closed
-        #: Whether a row that somebody has in hand in the tracker is blocked here.
+        #: Whether a row that is in hand in the tracker is blocked here.
         self.keep_holders = keep_holders
         #: Whether text that was written for people is read for dependencies too.
         self.guess = guess
@@ -209,13 +209,13 @@ class Importer(Protocol):
 
 
 def quoted(value: object) -> str:
-    """A value for a message, cut to a length that can be read."""
+    """Return a value for a message, cut to a length that can be read."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def name_of(value: object) -> str | None:
-    """The value as the id of a row, or None if it is none: text without blanks, or a whole number."""
+    """Return the id of a row, or None if the value is none: an id is text without blanks, or a whole number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str) and 0 < len(value) <= 256 and value.isprintable() and " " not in value:
@@ -224,6 +224,6 @@ def name_of(value: object) -> str | None:
 
 
 def text_of(row: Mapping[str, Any], field: str) -> str:
-    """The text of a field, whatever is in it; empty if there is none."""
+    """Return a field as text, of any type; empty if there is none."""
     value = row.get(field)
     return "" if value is None else value if isinstance(value, str) else str(value)

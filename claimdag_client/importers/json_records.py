@@ -28,7 +28,7 @@ _WAYS = ("data", "repository", "issues", "search")
 
 
 def lines_of(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a file that is given in pieces, without their ends; without a byte order mark at the start."""
+    """Yield the lines of a file that is given in pieces, without line ends and byte order mark."""
     rest: list[bytes] = []
     first = True
     for piece in pieces:
@@ -99,7 +99,7 @@ def _of_line(number: int, text: bytes) -> Iterator[Record]:
 
 
 def _rows(number: int, value: Any) -> Iterator[Record]:
-    """The rows that a value stands for: itself, or those of the list that it wraps."""
+    """Yield the rows of a value: the value itself, or those of the list that it wraps."""
     if not isinstance(value, dict):
         yield number, _fault(number, "it is not a JSON object")
         return
@@ -126,7 +126,7 @@ def _wrapped(value: dict[str, Any]) -> list[Any] | None:
 
 
 def _by_value(pieces: Iterator[bytes], tick: Callable[[], None]) -> Iterator[Record]:
-    """The values of an array, or of a file of values one after another, without the whole file in memory."""
+    """Yield the values of an array, or of a file of values in turn, without the whole file in memory."""
     text = _Text(pieces, tick)
     number = 1
     try:
@@ -199,7 +199,7 @@ class _Text:
         self._at += 1
 
     def value(self) -> Any:
-        """The JSON value that begins here."""
+        """Read the JSON value that begins here."""
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._buffer, self._at)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     View = Mapping[str, Any]
 
 TERMINAL = frozenset({"done", "failed", "cancelled"})
-#: Work that somebody has: only what is said of it may change, not what it stands on.
+#: Held work: its summary, cost, priority and role may change, but not what it stands on.
 HELD = frozenset({"claimed", "running", "completing"})
 GROUPS = frozenset({"goal", "molecule"})
 HELD_MARK = " [held: "

@@ -33,7 +33,7 @@ class Resolved:
         self.named_as_parent = {item.parent for item in draft.items.values()}
 
     def nodes(self) -> list[dict[str, Any]]:
-        """The nodes for `submit`, in the order of the file; each ref is the key of its item."""
+        """Return the nodes for `submit`, in the order of the file; each ref is the key of its item."""
         return [self.node(item) for item in self.items.values()]
 
     def node(self, item: Item) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def resolve(draft: Draft, tick: Callable[[], None] = lambda: None) -> Resolved:
 
 
 def summary_of(item: Item) -> str:
-    """The tracker's id, as much of the title as fits, and why the row is held."""
+    """Return the tracker's id, as much of the title as fits, and why the row is held."""
     text = f"{item.key} {item.title}" if item.shown else item.title
     text = " ".join(text.split()).encode(errors="replace").decode()
     if not item.holds:
@@ -102,7 +102,7 @@ def summary_of(item: Item) -> str:
 
 
 def cut(text: str, size: int) -> str:
-    """The text, or so much of it that it has no more bytes than `size`, and a mark."""
+    """Return the text, or so much of it and a mark as `size` bytes hold."""
     data = text.encode(errors="replace")
     return data.decode() if len(data) <= size else data[: size - 3].decode(errors="ignore") + "…"
 
@@ -153,7 +153,7 @@ def _make_groups(resolved: Resolved) -> None:
 
 
 def _edges_of(resolved: Resolved, item: Item) -> Iterator[tuple[str, Dependency]]:
-    """The dependencies of an item on other nodes; those that are faulty or not known to be met hold it."""
+    """Yield the dependencies of an item on other nodes; hold it for those that are faulty or may not be met."""
     draft = resolved.draft
     for dep in item.deps:
         on, words = dep.on, f"{dep.word} {dep.on}"
@@ -182,7 +182,7 @@ def _edges_of(resolved: Resolved, item: Item) -> Iterator[tuple[str, Dependency]
 
 
 def _inherited(resolved: Resolved, edges: list[tuple[str, Dependency]]) -> list[tuple[str, Dependency]]:
-    """What children of work wait for with their parents, and hold them for what their parents are held for.
+    """Return what children of work wait for with their parents, and hold the children of held work.
 
     Groups need none of this: the daemon lets nothing under a group start before the group may.
     """

@@ -55,7 +55,7 @@ class TaskmasterImporter:
 
 
 def _lists(draft: Draft, document: Any, wanted: str | None) -> Iterator[tuple[str | None, str, list[Any]]]:
-    """The list of the tag that is wanted: master, if it is not named, or the only one."""
+    """Yield the list of the wanted tag: the one named, else master, else the only one."""
     if isinstance(document, list):
         document = {"tasks": document}
     if not isinstance(document, dict):

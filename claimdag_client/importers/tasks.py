@@ -178,12 +178,12 @@ class _Reader:
         self._stack.append(box)
 
     def _key_of(self, text: str) -> tuple[str | None, str]:
-        """The number that the text of a box begins with, and the rest; the mark for [P] may stand before it."""
+        """Return the number that the text of a box begins with, or None, and the rest of the text."""
         match = _NUMBER.match(text)
         return (match[1], text[match.end() :]) if match else (None, text)
 
     def _unique(self, title: str) -> str:
-        """A name of its own for a box without a number: its text, with a count from the second one on."""
+        """Return a key for a box without a number: its text, with a count from the second one on."""
         count = self._keys[title] = self._keys.get(title, 0) + 1
         return title if count == 1 else f"{title} ({count})"
 
@@ -217,7 +217,7 @@ class _Reader:
         return self.draft
 
     def _drop_words_that_are_no_ids(self) -> None:
-        """`requires S3` names no box, unless boxes of this list are numbered with an S."""
+        """Drop dependencies in a form that no box is numbered with: `requires S3` names no box."""
         boxes = [*_all_boxes(self._root)]
         forms = {_form(box.item.key) for box in boxes if box.item.shown}
         for box in boxes:
@@ -290,7 +290,7 @@ class _Reader:
 
 
 def _walk(section: _Section) -> Iterator[_Section]:
-    """A section and all below it, in the order of the file."""
+    """Yield a section and all below it, in the order of the file."""
     stack = [section]
     while stack:
         at = stack.pop()
@@ -308,13 +308,13 @@ def _all_boxes(section: _Section) -> Iterator[_Box]:
 
 
 def _form(key: str) -> str:
-    """The letters of a number, or a point for one without."""
+    """Return the letters of a number, or a point for one without."""
     match = _DIGITS.match(key.rstrip("abcdefghijklmnopqrstuvwxyz"))
     return match[1] if match and match[1].rstrip("-").isalpha() else "."
 
 
 def _ids_in(text: str) -> Iterator[str]:
-    """The ids of a list such as `T001, T003-T005`."""
+    """Yield the ids of a list such as `T001, T003-T005`."""
     for match in _RANGE.finditer(text):
         first, last, one = match.groups()
         ends = [_DIGITS.match(end) for end in (first, last)] if first else []

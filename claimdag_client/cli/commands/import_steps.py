@@ -69,7 +69,7 @@ def _do(step: Step, session: Session, args: argparse.Namespace, op: str, **field
 
 
 def _with_ids(fields: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
-    """The fields of an update with the ids of new nodes in place of their keys."""
+    """Return the fields of an update with the ids of new nodes in place of their keys."""
     found = dict(fields)
     if "parent" in found:
         found["parent"] = ids.get(found["parent"], found["parent"])

@@ -34,7 +34,7 @@ class Progress:
         self.part: float | None = None
 
     def tick(self) -> None:
-        """Called often while something goes on."""
+        """Show how far it is, if it is time to."""
         if not self._wanted:
             return
         now = time.monotonic()
@@ -57,7 +57,7 @@ def _bar(part: float) -> str:
 
 
 def pieces_of(path: str, progress: Progress) -> Iterator[bytes]:
-    """The file in pieces, or standard input for -."""
+    """Yield the file in pieces, or standard input for -."""
     progress.doing = f"reading {path}"
     try:
         for piece, progress.part in streams.pieces_of(path):
@@ -118,7 +118,7 @@ def submit_nodes(
 
 
 def placed(refused: Refused, places: Sequence[str]) -> Refused:
-    """The refusal, with each fault under its place in the file instead of its number in the submission."""
+    """Return the refusal with each fault under its place in the file instead of its number in the submission."""
     faults = refused.details.get("faults") or []
     found = []
     for fault in faults:

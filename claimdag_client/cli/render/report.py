@@ -65,7 +65,7 @@ def table(nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
-    """A cell that no table program takes for a formula, on one line."""
+    """Return a cell that no table program takes for a formula, on one line."""
     text = "" if value is None else " ".join(str(value).split())
     return f"'{text}" if text[:1] in ("=", "+", "@") or (text[:1] == "-" and not text[1:2].isdigit()) else text
 
