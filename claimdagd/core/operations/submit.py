@@ -18,6 +18,8 @@ from claimdagd.model import Dep
 from claimdagd.wire import Code, Submit, SubmitNode
 
 _OP = "submit"
+#: So many cycles of one submission are listed.
+_CYCLES_MAX = 100
 
 
 def submit(graph: Graph, r: Submit) -> list[str]:
@@ -170,13 +172,28 @@ class Submission:
                     graph.reshape(v, replace(v.record, deps=deps))
 
     def _check_cycles(self) -> None:
-        nodes = cycle_among(self._made)
-        if nodes is not None:
-            first = self._first
+        """List every cycle: each one found is broken, so that the next is found. (All is undone with the refusal.)"""
+        first = self._first
+        for _ in range(_CYCLES_MAX):
+            nodes = cycle_among(self._made)
+            if nodes is None:
+                return
             refs = {v.record.id: self._nodes[v.number - first].ref for v in nodes if v.number >= first}
             path = [refs.get(v.record.id) or v.record.id for v in nodes]
             index = next((v.number - first for v in nodes if v.number >= first), None)
             self._fault(index, Code.CYCLE, f"{_OP}: cycle {' -> '.join(path)} (each waits on the one before it)")
+            if not self._break(nodes):
+                return
+
+    def _break(self, nodes: list[Vertex]) -> bool:
+        """Take the deps within a cycle from one of its new nodes. Return whether there was one."""
+        ids = {v.record.id for v in nodes}
+        for v in nodes:
+            kept = tuple(d for d in v.record.deps if d.on not in ids)
+            if v.number >= self._first and kept != v.record.deps:
+                self._graph.reshape(v, replace(v.record, deps=kept))
+                return True
+        return False
 
     def _check_needs(self) -> None:
         for v in self._made:

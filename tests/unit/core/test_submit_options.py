@@ -67,6 +67,22 @@ def test_a_dry_run_is_refused_as_the_submission_would_be() -> None:
     assert [fault["index"] for fault in refusals[0][1]["faults"]] == [0, 1, 2]
 
 
+def test_every_cycle_of_a_submission_is_listed() -> None:
+    """Once only the first one was, and the next round had the next."""
+    core = Driver()
+    deps = {"a": "b", "b": "a", "c": "d", "d": "c", "e": "a"}
+    nodes = tuple(SubmitNode(ref=ref, deps=(wire.Dep(on),)) for ref, on in deps.items())
+    before = state(core)
+    with pytest.raises(Refusal) as caught:
+        core.apply(Submit(nodes=nodes))
+    told = [fault["message"] for fault in caught.value.details["faults"]]
+    assert len(told) == 2
+    assert "a -> b -> a" in told[0] or "b -> a -> b" in told[0]
+    assert "c -> d -> c" in told[1] or "d -> c -> d" in told[1]
+    assert state(core) == before
+    core.check()
+
+
 def test_a_dry_run_takes_no_token() -> None:
     """The real submission with the same token would be answered with ids that are nobody's."""
     with pytest.raises(Refusal, match="dry_run takes no once"):
