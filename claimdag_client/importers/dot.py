@@ -241,7 +241,9 @@ class _Reader:
             while self._take("+"):
                 text += self._name()
             return text.replace("\\\n", "").replace('\\"', '"')
-        if token.kind in ("name", "html"):
+        if token.kind == "html":
+            return re.sub(r"<[^>]*>", " ", token.text[1:-1])
+        if token.kind == "name":
             return token.text
         found = quoted(token.text) if token.kind != "end" else "the end of the file"
         raise _Unexpected(token.line, f"a name must stand here, not {found}")
@@ -279,7 +281,7 @@ class _Reader:
             self._draft.finish(key, "done", at=line, place=place)
             return
         title = attributes.get("label", "")
-        title = " ".join(re.sub(r"\\[nlr]|<[^>]*>", " ", title).replace("\\N", name).split())
+        title = " ".join(re.sub(r"\\[nlr]", " ", title).replace("\\N", name).split())
         item = Item(key, "" if title == key else title.removeprefix(f"{key} "), at=line, place=place)
         item.kind = kind
         if not self._draft.add(item):

@@ -79,7 +79,10 @@ def _delimiter(header: str) -> str:
 
 
 def _columns(header: str) -> list[str]:
-    return next(csv.reader([header], delimiter=_delimiter(header)), [])
+    try:
+        return next(csv.reader([header], delimiter=_delimiter(header)), [])
+    except csv.Error:  # a cell that is too long for a name
+        return []
 
 
 def _field(name: str) -> str:

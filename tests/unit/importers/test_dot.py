@@ -37,6 +37,12 @@ strict digraph build {
     assert order(read(DotImporter(), "digraph { a -> b }", reverse=True)) == {"a": ["b"]}
 
 
+def test_labels_and_names_are_plain_text() -> None:
+    """Escapes, HTML, blanks in names, and pieces that are put together."""
+    text = r'digraph { "c d" [label="x\ny"]; e [label=<<b>bold</b> face>]; "f" + "g"; h [label="\N"] }'
+    assert summaries(read(DotImporter(), text)) == ["c_d x y", "e bold face", "fg", "h"]
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

@@ -58,3 +58,5 @@ def test_faults_have_their_lines_and_columns() -> None:
     assert tree(found) == {}
     assert faults(read(TableImporter(), "colour\nred\n"))[-1] == "line 1: there must be a column ref or summary"
     assert faults(read(TableImporter(), 'ref\na\n"b\n')) != []
+    assert faults(read(TableImporter(), "x" * 200_000)) == ["line 1: there must be a column ref or summary"]
+    assert faults(read(TableImporter(), f"ref\n{'x' * 200_000}\n")) != []
