@@ -42,7 +42,10 @@ def place(short_dir: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_an_autostarted_daemon_keeps_nothing_of_the_shell_but_its_place_and_locale(place: Path) -> None:
-    """No secret, nothing that steers Python or the loader, nothing of the claim or service that the shell runs in."""
+    """No secret, nothing that steers Python or the loader, nothing of the claim or service that the shell runs in.
+
+    Law 9.9.
+    """
     kept = {"XDG_DATA_DIRS": "/x", "HOME": str(place), "LC_ALL": "C.UTF-8", "LANG": "C", "CLAIMDAG_FOO": "1"}
     dropped = {
         "GITHUB_TOKEN": "secret", "PYTHONWARNINGS": "error", "PYTHONPATH": "/nonexistent", "LD_LIBRARY_PATH": "/x",

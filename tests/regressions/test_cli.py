@@ -42,7 +42,7 @@ def views(daemon: Daemon) -> list[dict[str, object]]:
     "verb", ["next --actor ann", "next --actor ann --json", "claim 1 --actor ann", "claim 1 --actor ann --bound"]
 )
 def test_claim_that_cannot_be_printed_is_given_back(daemon: Daemon, verb: str, output: str) -> None:
-    """Nobody knows of such a claim, so nobody may be kept from the node by it."""
+    """Nobody knows of such a claim, so nobody may be kept from the node by it (law 9.11)."""
     shell(daemon, "claimdag upsert --summary x")
     ran = shell(daemon, f"claimdag {verb} {output}")
     assert ran.returncode == 74

@@ -39,7 +39,7 @@ def row(issue_id: str, *deps: tuple[str, str], **fields: Any) -> str:
 
 
 def test_import_offers_nothing_that_the_tracker_holds_back(claimdag: Claimdag) -> None:
-    """Of all these rows one is work that may start; the reason of each other is in `why` of it."""
+    """Of all these rows one is work that may start; the reason of each other is in `why` of it (law 17.1)."""
     text = "".join(
         (
             row("p-1", issue_type="gate"), row("p-2", ("blocks", "p-1")),

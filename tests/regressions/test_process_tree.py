@@ -72,7 +72,7 @@ def supervisors_of(worker: Worker) -> list[int]:
 @pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("end", ["cancel", "release", "stop", "by itself", "kill the worker"])
 def test_descendant_that_left_its_group_ends_with_the_claim(daemon: Daemon, pids: Path, escape: str, end: str) -> None:
-    """However the claim ends, and before the node is anyone else's."""
+    """However the claim ends, and before the node is anyone else's (law 12.1)."""
     id = add(daemon)
     go_on = f'while [ ! -s "$PIDS" ]; do sleep 0.01; done; {"exit 0" if end == "by itself" else "sleep 300"}'
     with run(daemon, id, f"{ESCAPES[escape]} {go_on}") as worker:

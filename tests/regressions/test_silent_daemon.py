@@ -70,7 +70,7 @@ def test_a_time_limit_is_kept_though_the_daemon_is_stopped(stopped: Path, comman
 
 @pytest.mark.slow
 def test_without_a_limit_a_command_says_whom_it_waits_for_and_ends(stopped: Path) -> None:
-    """Short commands, and those that wait or watch: on stderr the socket, then status 69."""
+    """Short commands, and those that wait or watch: on stderr the socket, then status 69 (law 9.12)."""
     commands = [
         ["ping"],
         ["list"],

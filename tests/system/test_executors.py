@@ -48,7 +48,7 @@ def processes(count: int) -> ProcessPoolExecutor:
 
 @pytest.mark.anyio
 async def test_graph_is_worked_off_in_order_on_threads(daemon: Daemon) -> None:
-    """Each node once, its deps first, and the job says which they were."""
+    """Each node once, its deps first, and the job says which they were (law 16.1)."""
     boss = daemon.client()
     ids = boss.ask("submit", nodes=[{"ref": "a"}, {"ref": "b", "deps": [{"on": "a"}]}, *({} for _ in range(30))])["ids"]
     ran: list[Job] = []
@@ -82,7 +82,7 @@ async def test_exception_fails_the_node_with_its_last_line(daemon: Daemon) -> No
 
 @pytest.mark.anyio
 async def test_no_more_is_claimed_than_the_executor_runs(daemon: Daemon) -> None:
-    """What it cannot run yet stays ready for others."""
+    """What it cannot run yet stays ready for others (law 16.1)."""
     boss = daemon.client()
     boss.ask("submit", nodes=[{} for _ in range(9)])
     seen: list[int] = []
@@ -101,7 +101,7 @@ async def test_no_more_is_claimed_than_the_executor_runs(daemon: Daemon) -> None
 
 @pytest.mark.anyio
 async def test_lost_claim_cancels_what_has_not_begun(daemon: Daemon) -> None:
-    """A person cancels a node that waits in the executor's own queue: it never runs."""
+    """A person cancels a node that waits in the executor's own queue: it never runs (law 16.1)."""
     boss = daemon.client()
     first, second = boss.ask("submit", nodes=[{"priority": 1}, {}])["ids"]
     began, go, ran = threading.Event(), threading.Event(), []

@@ -29,7 +29,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def test_init_writes_every_hosts_files_and_remove_takes_exactly_them_back(tmp_path: Path) -> None:
-    """A project with files of its own, odd ones among them, is byte for byte as before."""
+    """A project with files of its own, odd ones among them, is byte for byte as before (law 13.4)."""
     (tmp_path / "AGENTS.md").write_bytes(b"# Rules\r\nUse tabs.")
     (tmp_path / "CLAUDE.md").symlink_to("AGENTS.md")
     (tmp_path / ".mcp.json").write_text('{"mcpServers":{"other":{"command":"x"}}}')

@@ -164,7 +164,10 @@ def test_claim_survives_a_restart_of_the_daemon(short_dir: Path) -> None:
 
 
 def test_wait_cut_off_by_the_host_hands_nothing_out(daemon: Daemon) -> None:
-    """What a `next` that its host cancelled is granted later goes back at once, and the next call gets it."""
+    """What a `next` that its host cancelled is granted later goes back at once, and the next call gets it.
+
+    Law 13.2.
+    """
     with Lines(daemon, "--actor", "ann") as lines:
         lines.greet()
         boss = daemon.client()
@@ -184,7 +187,7 @@ def test_wait_cut_off_by_the_host_hands_nothing_out(daemon: Daemon) -> None:
 
 
 def test_lost_claim_is_told_in_the_next_result_of_any_tool(daemon: Daemon) -> None:
-    """A person cancels the node: whatever the agent calls next says so first, and only once."""
+    """A person cancels the node: whatever the agent calls next says so first, and only once (law 13.3)."""
     boss = daemon.client()
     id = boss.ask("upsert", summary="no longer wanted")["id"]
     with Lines(daemon, "--actor", "ann") as lines:
@@ -276,7 +279,7 @@ def test_host_that_never_reads_loses_only_its_own_claim_when_it_goes(daemon: Dae
 
 
 def test_closed_stdin_ends_the_server_and_hands_its_claim_back(daemon: Daemon) -> None:
-    """A host that leaves in order gives the node back at once, without the grace."""
+    """A host that leaves in order gives the node back at once, without the grace (law 13.1)."""
     boss = daemon.client()
     id = boss.ask("upsert", summary="left behind")["id"]
     with Lines(daemon) as lines:
@@ -314,7 +317,7 @@ def test_resources_and_the_prompt_are_there(daemon: Daemon) -> None:
 
 
 def test_actor_is_the_hosts_name_and_four_characters(daemon: Daemon) -> None:
-    """Without --actor the worker is named after its host, and told so in the instructions."""
+    """Without --actor the worker is named after its host, and told so in the instructions (law 13.1)."""
     daemon.client().ask("upsert", summary="whose")
     with Lines(daemon) as lines:
         told = lines.greet()["instructions"]

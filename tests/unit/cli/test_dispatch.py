@@ -95,7 +95,7 @@ def test_the_version_needs_no_daemon(cli: Cli) -> None:
 def test_a_wrong_use_is_status_2_or_1_and_says_what_next(
     argv: list[str], said: str, cli: Cli, daemon: ScriptedDaemon
 ) -> None:
-    """What was wrong, and where to read on; nothing that changes anything was asked (law 9.1)."""
+    """What was wrong, and where to read on; nothing that changes anything was asked (law 9.1, 9.10)."""
     daemon.answers["list"] = {"nodes": []}
     ran = cli(*argv)
     assert ran.status == (1 if argv[0] == "submit" else 2)
@@ -114,7 +114,7 @@ def test_text_that_is_not_utf8_is_a_wrong_use(cli: Cli, daemon: ScriptedDaemon) 
 
 
 def test_no_daemon_is_status_69(cli: Cli) -> None:
-    """With --no-start, and no daemon (law 9.1)."""
+    """With --no-start, and no daemon (law 9.1, 9.10)."""
     ran = cli("ping")
     assert ran.status == 69
     assert ran.err.startswith("claimdag: ping: no daemon listens at ")

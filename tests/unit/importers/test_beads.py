@@ -106,7 +106,7 @@ def test_what_is_finished_counts_as_met() -> None:
 def test_what_the_tracker_would_not_offer_is_blocked_with_the_reason(
     fields: dict[str, Any], reason: str | None
 ) -> None:
-    """The node is there, so that what waits on it waits, but nobody can claim it."""
+    """The node is there, so that what waits on it waits, but nobody can claim it (law 17.1)."""
     export = read(issue("p-1", **fields), issue("p-2", ("blocks", "p-1")), now=1000.0)
     assert faults(export) == []
     assert held(export) == ({} if reason is None else {"p-1": reason})
@@ -150,7 +150,7 @@ def test_a_row_that_is_no_work_holds_what_waits_on_it_until_it_is_closed(kind: s
     ],
 )
 def test_a_dependency_that_is_no_plain_order_holds(kind: str, target: dict[str, Any], reason: str | None) -> None:
-    """Unless what it names is known to be finished."""
+    """Unless what it names is known to be finished (law 17.2)."""
     export = read(issue("p-1", **target), issue("p-2", (kind, "p-1")))
     assert faults(export) == []
     assert held(export) == ({} if reason is None else {"p-2": reason})
@@ -201,7 +201,7 @@ def test_children_of_work_wait_for_what_their_parent_waits_for() -> None:
 
 
 def test_skip_bad_takes_nothing_that_is_in_doubt_for_finished() -> None:
-    """Every fault of a row's order holds the row."""
+    """Every fault of a row's order holds the row (law 17.5)."""
     export = read(
         issue("p-1", status="closed"),
         issue("p-1"),
@@ -265,7 +265,7 @@ def test_dependencies_are_read_in_each_spelling() -> None:
 
 
 def test_every_fault_is_reported_by_its_line() -> None:
-    """One reading finds all of them, in the order of the file, and what is left is whole without them."""
+    """One reading finds all of them, in the order of the file, and what is left is whole without them (law 17.3)."""
     export = read(
         b"{not json\n",
         b"\xff\xfe\n",

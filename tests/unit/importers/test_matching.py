@@ -78,7 +78,7 @@ def test_rows_that_no_node_opens_with_are_new() -> None:
     ],
 )
 def test_an_unfinished_node_is_brought_up_to_its_row(row: Fields, node: Fields, changes: Fields | None) -> None:
-    """What people did by hand stays: links to other nodes, a parent of their own, a block, a release."""
+    """What people did by hand stays: links to other nodes, a parent of their own, a block, a release (law 17.4)."""
     nodes = [view(1, **{"summary": "p-1 t", **node}), view(2, "p-2 t"), view(7, "by hand")]
     comparison = compared([item("p-1", **row), item("p-2")], nodes)
     step = comparison.steps[0]

@@ -69,7 +69,7 @@ def check(found: Resolved, again: Resolved) -> None:
 
 @given(st.lists(ROWS, max_size=8))
 def test_beads_twice_changes_nothing(rows: list[dict[str, Any]]) -> None:
-    """Odd rows, cycles and ids that stand twice too: what is left of them is sound, and is found again."""
+    """Odd rows, cycles and ids that stand twice too: what is left of them is sound, and is found again (law 17.4)."""
     text = "\n".join(json.dumps(row) for row in rows)
     importer = registry.named("beads")
     check(read(importer, text), read(importer, text))

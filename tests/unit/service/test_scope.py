@@ -26,7 +26,7 @@ def _ask(peer: Peer, **request: Any) -> dict[str, Any]:
 
 
 def test_worker_with_a_scope_never_leaves_it() -> None:
-    """It takes what is below its goal, and then hears that nothing is pending there."""
+    """It takes what is below its goal, and then hears that nothing is pending there (law 5.11)."""
     service = InProcessDaemon().service
     boss, (a, b, a1, a2, *_, beside) = _two_goals(service)
     for expected in (a1, a2):
@@ -98,7 +98,7 @@ def test_ready_and_stats_are_of_the_scope() -> None:
 
 
 def test_wait_for_a_scope_ends_with_everything_below_it() -> None:
-    """And without ids and scope, with all work that was unfinished when it was asked."""
+    """And without ids and scope, with all work that was unfinished when it was asked (law 5.11)."""
     service = InProcessDaemon().service
     boss, ids = _two_goals(service)
     scoped, everything = Peer(service), Peer(service)
@@ -115,7 +115,7 @@ def test_wait_for_a_scope_ends_with_everything_below_it() -> None:
 
 
 def test_watch_of_a_scope_hears_of_nothing_else() -> None:
-    """From now on, and from an entry that is kept."""
+    """From now on, and from an entry that is kept (law 5.11)."""
     service = InProcessDaemon().service
     boss, (a, b, a1, _a2, b1, *_) = _two_goals(service)
     _ask(boss, op="complete", id=b1)
