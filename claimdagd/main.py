@@ -191,7 +191,7 @@ def _status(opened: Opened, server: Server) -> str:
 
 
 def _new_tag() -> str:
-    """Four characters that an earlier session's graph will hardly have had: by chance, since nothing is kept of it."""
+    """Return four random characters: an id of an earlier graph hardly ever names a node of this one."""
     return "".join(random.SystemRandom().choices(TAG_ALPHABET, k=4))
 
 

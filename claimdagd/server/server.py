@@ -36,7 +36,7 @@ HEARTBEAT_S = 0.5
 TICK_GAP_S = 0.01
 #: After a snapshot could not be written, before the next is tried.
 SNAPSHOT_RETRY_S = 5.0
-#: A longer silence of the loop than this means that nobody could be heard.
+#: After a longer gap of the loop than this no holder could be heard, so nothing is reclaimed for a grace.
 GAP_S = 1.0
 #: Requests that were already sent are still read for so long when the daemon leaves, and answers sent until the end.
 LAST_REQUESTS_S = 0.2
@@ -50,7 +50,7 @@ EXIT_OWNERSHIP_LOST = 74
 class Options:
     """What a caller may set. Every time is in seconds."""
 
-    #: Leave when there was nothing to do and nobody connected for so long; None: never.
+    #: Leave after so long without work and without a connection; None: never.
     idle_exit_s: float | None = None
     max_connections: int = 4096
 
@@ -147,13 +147,13 @@ class Server:
 
     @property
     def accepting(self) -> bool:
-        """Whether newcomers are let in at this moment."""
+        """Whether new connections are accepted at this moment."""
         return hasattr(self, "_acceptor") and self._acceptor.accepting
 
     # ------------------------------------------------------------------------------------- what connections call
 
     def heartbeat(self) -> None:
-        """Note that the loop runs; after a gap the service is told before anything else happens."""
+        """Record that the loop runs. After a gap, notify the service before anything else happens."""
         now = time.monotonic()
         gap = now - self._last_beat
         self._last_beat = now
@@ -162,7 +162,7 @@ class Server:
             self.service.on_clock_gap(self._clock.now())
 
     def end_turn(self) -> None:
-        """Send what this turn has brought to whomever it concerns."""
+        """Flush each connection that has something to send, and have the journal flushed if answers wait for it."""
         to_flush = self.to_flush
         while to_flush:
             connection = to_flush.pop()
@@ -176,14 +176,14 @@ class Server:
             self._wake(self._commit_wanted)
 
     def await_commit(self, connection: Connection) -> bool:
-        """Whether answers may still come by a flush under way; the connection is looked at again after it."""
+        """Return whether a flush may still release answers; if so, the connection is flushed after it."""
         if self._sync is None or not (self._flushing or self.service.commit_due):
             return False
         self._after_commit.add(connection)
         return True
 
     def forget(self, connection: Connection) -> None:
-        """Called by a connection that closes."""
+        """Remove a connection that is closed, and accept again if that makes room."""
         self.connections.discard(connection)
         if not self.connections:
             self._wake(self._deserted)
@@ -227,7 +227,7 @@ class Server:
         self.end_turn()
 
     async def _reap(self) -> None:
-        """The one sleeper to the next deadline of any claim or parked request.
+        """Sleep to the next deadline of any claim or waiting request, and have the service do what is due.
 
         A busy service moves its next deadline with every request; looking at it more often than every TICK_GAP_S would
         cost as much as the requests do.
@@ -244,7 +244,7 @@ class Server:
                 await anyio.sleep(gap)
 
     async def _beat(self) -> None:
-        """Notice gaps, stalls, idleness and loss of the place; feed systemd's watchdog from the loop that works."""
+        """Check for gaps, stalls, idleness and loss of the place; feed systemd's watchdog from the loop that works."""
         period = HEARTBEAT_S
         if self._notifier.watchdog_s:
             period = min(period, self._notifier.watchdog_s / 3)
@@ -273,7 +273,7 @@ class Server:
             self._idle_since = now
         if now - self._idle_since < self._options.idle_exit_s:
             return
-        # Whoever connects from now on must find no socket and start a daemon, rather than this one on its way out.
+        # A client that connects from now on must find no socket and start a daemon, not meet this one as it leaves.
         self._acceptor.accept()
         if not self.connections:
             self._acceptor.stop()
@@ -330,7 +330,7 @@ class Server:
             self.stop(f"{number.name} came")
 
     async def _shut_down(self) -> None:
-        """Answer what was asked, close what is idle or parked, and be gone within a second."""
+        """Answer what was asked, close every connection, and end within a second."""
         log.info("leaving: %s", self._reason)
         self._notifier.stopping(f"leaving: {self._reason}")
         started = time.monotonic()

@@ -42,7 +42,7 @@ class Delivery:
         self._timers = timers
 
     def deliver(self, items: list[BatchItem]) -> None:
-        """Tell what the items did, since it is in the journal now."""
+        """Deliver what the items tell, since it is in the journal now."""
         for item in items:
             if isinstance(item, Changed):
                 self._deliver_change(item)

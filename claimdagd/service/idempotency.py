@@ -17,28 +17,28 @@ class OnceTokens:
         return len(self._replies)
 
     def reply(self, token: str | None) -> bytes | None:
-        """The first reply to `token`, or None."""
+        """Return the first reply to `token`, or None."""
         return None if token is None else self._replies.get(token)
 
     def remember(self, token: str, ok: bytes) -> bytes | None:
-        """`ok` answers `token` from now on. Returns what did before, for `restore`."""
+        """Make `ok` the reply to `token`. Return the reply before, for `restore`."""
         before = self._replies.pop(token, None)
         self._replies[token] = ok
         return before
 
     def restore(self, token: str, before: bytes | None) -> None:
-        """What `token` did last was taken back."""
+        """Undo the last `remember` of `token`."""
         if before is None:
             self._replies.pop(token, None)
         else:
             self._replies[token] = before
 
     def trim(self) -> None:
-        """Let the oldest go. Only when what came after it is on disk: a refused request must not cost a token."""
+        """Drop the oldest tokens, once the newer ones are on disk: a refused request must not cost a token."""
         replies = self._replies
         while len(replies) > ONCE_TOKENS_MAX:
             del replies[next(iter(replies))]
 
     def items(self) -> Iterable[tuple[str, bytes]]:
-        """All of them, oldest first."""
+        """Return all tokens with their replies, oldest first."""
         return self._replies.items()

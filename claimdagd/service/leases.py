@@ -33,7 +33,7 @@ _WHY: Final[dict[type[wire.Request], str]] = {
 
 
 class Leases:
-    """Which connection holds what, and what is due for it."""
+    """Tracks which connection holds which claim, and what is due for it."""
 
     def __init__(self, graph: Graph, sessions: dict[int, Session], grace_s: float, now: float) -> None:
         self._graph = graph
@@ -49,8 +49,8 @@ class Leases:
                 graph.set_lease(v, msgspec.structs.replace(lease, deadline=deadline, conn=None))
 
     def bind(self, session: Session, v: Vertex) -> bool:
-        """`v` is held by `session`'s connection; whether something may be due earlier by that."""
-        # What it was last told stays: should this be taken back, it was told of the lease that stands again.
+        """Bind the claim of `v` to a connection. Return whether something may be due earlier because of it."""
+        # Keep the last warned deadline: after a rollback the old lease is in force again.
         session.held.setdefault(v)
         session.unacknowledged.append(v)
         lease = v.lease
@@ -64,7 +64,7 @@ class Leases:
         return True
 
     def on_rollback(self, mutations: list[Mutation], now: float) -> None:
-        """Claims that are held again, since their end was taken back: their connections may be gone by now."""
+        """Bind claims again whose end was rolled back; start the grace of those whose connections are gone by now."""
         for mutation in mutations:
             for v, *_ in mutation.undo_log:
                 lease = v.lease if v is not None else None
@@ -78,7 +78,7 @@ class Leases:
                 self._graph.set_lease(v, msgspec.structs.replace(lease, deadline=deadline, conn=None))
 
     def unbind(self, session: Session, now: float, undelivered: bool) -> None:
-        """The connection is gone: what it holds goes into its grace, or comes back at once if it never knew of it."""
+        """Start the grace of each claim of a closed connection. A claim that its peer never knew of ends at once."""
         for v in session.held:
             lease = v.lease
             if lease is None or lease.conn != session.conn:
@@ -91,7 +91,7 @@ class Leases:
     def lost(
         self, session: Session | None, r: wire.Request | None, mutation: Mutation
     ) -> list[tuple[Vertex, int, bytes | None]]:
-        """Bound claims that a mutation ended: vertex, connection, and the event for it.
+        """Return the bound claims that a mutation ended: vertex, connection, and the event for the holder.
 
         There is no event where it was the holder's own release or complete: asked by its connection, or the complete
         in its name or with its generation.
@@ -105,8 +105,8 @@ class Leases:
             if any(v is other for other, _, _ in found):
                 continue
             event = None
-            # A release in the holder's name but from elsewhere is news to the process that holds on to it; a complete
-            # is not, it is what the command that it runs may do for its own node.
+            # A release in the holder's name from another connection is news to the holding process. A complete is not:
+            # the command that it runs may complete its own node.
             mine = session is not None and session.conn == lease.conn
             if isinstance(r, wire.Complete):
                 mine = mine or r.actor == old.assignee or r.gen == old.gen
@@ -118,7 +118,7 @@ class Leases:
         return found
 
     def tell_lost(self, lost: list[tuple[Vertex, int, bytes | None]]) -> None:
-        """Tell holders that their claims are over."""
+        """Send holders the events of their lost claims."""
         for v, conn, event in lost:
             holder = self._sessions.get(conn)
             if holder is not None:
@@ -128,15 +128,15 @@ class Leases:
                     holder.deliver(event)
 
     def on_clock_gap(self, now: float) -> None:
-        """Nobody could be heard for a while: nobody is reclaimed before a grace in which to speak."""
+        """Reclaim nothing before a grace has passed, since no holder could be heard for a while."""
         self._no_reap_before = now + max(self._grace_s, UNHEARD_S)
 
     def may_reap(self, now: float) -> bool:
-        """Whether leases may end now."""
+        """Return whether leases may end now."""
         return now >= self._no_reap_before
 
     def next_due(self) -> float | None:
-        """When the next lease or warning is due (monotonic), or None."""
+        """Return when the next lease or warning is due (monotonic), or None."""
         deadline = self._graph.leases.next_deadline()
         if deadline is not None and deadline < self._no_reap_before:
             deadline = self._no_reap_before
@@ -145,7 +145,7 @@ class Leases:
         return deadline
 
     def warn(self, now: float) -> None:
-        """Tell holders of which a fifth of the lease is left."""
+        """Warn each holder that has a fifth of its lease left."""
         warnings = self._warnings
         while warnings and warnings[0][0] <= now:
             when, number, v = heappop(warnings)
@@ -163,7 +163,7 @@ class Leases:
                 continue
             del self._warned[v]
             if session.held.get(v) == lease.deadline:
-                continue  # told already: what ended it since was taken back
+                continue  # warned already: the end of the claim was rolled back since
             session.held[v] = lease.deadline
             event = {
                 "op": "expiring",

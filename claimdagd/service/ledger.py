@@ -24,7 +24,7 @@ class Ledger:
 
     @property
     def first(self) -> int:
-        """The seq of the oldest entry kept; one past the last where none is."""
+        """The seq of the oldest entry kept; one past the last if none is."""
         return self.last - len(self._lines) + 1
 
     def add(self, line: bytes) -> None:
@@ -40,12 +40,12 @@ class Ledger:
             self._bytes -= len(self._lines.popleft())
 
     def since(self, seq: int) -> Iterator[bytes]:
-        """The entries from `seq` on, without their newlines."""
+        """Return the entries from `seq` on, without their newlines."""
         start = min(max(0, seq - self.first), len(self._lines))
         return (line[:-1] for line in islice(self._lines, start, None))
 
     def entries(self, first: int | None, limit: int | None, node_id: str | None) -> list[bytes]:
-        """Entries from `first` on, or the last ones; only those that changed `node_id`; at most `limit`."""
+        """Return at most `limit` entries from `first` on, or the last ones, of `node_id` alone if given."""
         found = list(self.since(first or 0))
         if node_id is not None:
             # A quote inside a JSON string is escaped, so this can only be a node's own id, or one that was pruned.
@@ -57,5 +57,5 @@ class Ledger:
 
 
 def _pruned(entry: bytes) -> bytes:
-    """The ids that an entry's mutation pruned, as they stand in it."""
+    """Return the part of an entry that lists the pruned ids."""
     return entry.partition(b'"gone":[')[2].partition(b"]")[0]

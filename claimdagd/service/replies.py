@@ -22,12 +22,12 @@ _OPS: Final = {cls: op for op, cls in wire.REQUEST_TYPES.items()}
 
 
 def op_of(r: wire.Request) -> str:
-    """The op that a request names."""
+    """Return the op of a request, as the wire spells it."""
     return _OPS[type(r)]
 
 
 def encode_ok(rid: str | int | None, ok: bytes) -> bytes:
-    """An answer's line; `rid` is echoed where the caller sent one."""
+    """Return the line of an answer; `rid` is echoed if the caller sent one."""
     if rid is None:
         return b'{"ok":%b}\n' % ok
     if type(rid) is int:
@@ -41,19 +41,19 @@ def nodes_of(views: Iterable[bytes]) -> bytes:
 
 
 def error_of(refusal: Refusal) -> bytes:
-    """The error object."""
+    """Return the error object of a refusal."""
     return _encode({"code": refusal.code, "message": refusal.message, **refusal.details})
 
 
 def refused(rid: str | int | None, refusal: Refusal) -> bytes:
-    """The line that says no."""
+    """Return the line that refuses a request."""
     if rid is None:
         return b'{"error":%b}\n' % error_of(refusal)
     return b'{"rid":%b,"error":%b}\n' % (_encode(rid), error_of(refusal))
 
 
 def view(graph: Graph, v: Vertex, recs: Records) -> bytes:
-    """A node's view; the record's own JSON is kept for the journal."""
+    """Return the view of a node; keep the JSON of its record for the journal."""
     encoded = recs.get(v)
     if encoded is None:
         encoded = recs[v] = _encode(v.record)
@@ -75,7 +75,7 @@ def _claim(graph: Graph, _r: Any, result: Result, recs: Records) -> bytes:
 
 
 def claimed(graph: Graph, v: Vertex, recs: Records) -> bytes:
-    """What a claim answers."""
+    """Return the reply to a claim."""
     lease = v.lease
     assert lease is not None
     return b'{"id":"%b","gen":%d,"expires_in":%.3f,"node":%b}' % (
@@ -103,7 +103,7 @@ def _moved(_graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
 
 
 def next_part(claim: bytes | None, refusal: Refusal | None) -> bytes:
-    """The part of a complete's reply that tells of the next claim: it, or null with its code."""
+    """Return the part of a complete's reply about the next claim: the claim, or null with its code."""
     if claim is not None:
         return b',"next":%b,"code":null,"next_error":null' % claim
     if refusal is None:
@@ -112,7 +112,7 @@ def next_part(claim: bytes | None, refusal: Refusal | None) -> bytes:
 
 
 def with_next(completed: bytes, claim: bytes | None, refusal: Refusal | None = None) -> bytes:
-    """A complete's reply whose `next` is known only now."""
+    """Return a complete's reply with its `next` replaced."""
     return b"%b%b}" % (completed[: completed.rindex(b',"next":')], next_part(claim, refusal))
 
 

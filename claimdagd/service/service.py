@@ -153,7 +153,7 @@ class Service:
         return self._dispatch.draining
 
     def drain(self) -> None:
-        """Begin to leave: refuse whoever waits, let the watchers go, and refuse mutations from now on."""
+        """Begin to leave: refuse all that waits, hang up on the watchers, and refuse mutations from now on."""
         self._dispatch.draining = True
         refusal = Refusal(Code.SHUTTING_DOWN, "shutting down: ask again when the daemon is back")
         left = self._waiting.dismiss(refusal)

@@ -16,13 +16,13 @@ from claimdagd.store.snapshot import SnapshotHead
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """The source of time."""
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
 
     def wall(self) -> float:
-        """Unix seconds."""
+        """Return Unix seconds."""
 
 
 class Storage(Protocol):

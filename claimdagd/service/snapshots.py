@@ -1,4 +1,4 @@
-"""Snapshots: when one is worth while, who asked for one, and what they are told. Must not touch the graph."""
+"""Snapshots: when one is worth while, which sessions asked for one, and their answers. Must not change the graph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Snapshots:
-    """One graph's snapshots. `wanted_above`: a journal of more bytes than this is to be followed by one."""
+    """Writes snapshots of one graph. A journal of more than `wanted_above` bytes makes one worth while."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Snapshots:
         clock: Clock,
         tell: Callable[[list[tuple[Session, bytes]]], None],
     ) -> None:
-        """`tell` delivers answers to those who asked, and goes on with what they asked after that."""
+        """`tell` delivers answers to sessions that asked for a snapshot, and handles what they asked after that."""
         self._graph = graph
         self._store = store
         self._once = once
@@ -68,19 +68,19 @@ class Snapshots:
         self.wanted_above = store.journal_bytes + grown if self._failed else grown
 
     def begun(self) -> None:
-        """One is on its way: another is not wanted before it is written, however long the journal grows."""
+        """Want no other snapshot before this one is written, however long the journal grows."""
         self.wanted_above = sys.maxsize
 
     def ask(self, session: Session, r: wire.Checkpoint) -> None:
-        """`session` is to be told of the next one."""
+        """Have `session` told of the next snapshot."""
         self._asked.append((session, r))
 
     def forget(self, session: Session) -> None:
-        """The session is gone."""
+        """Forget what a closed session asked."""
         self._asked = [(s, r) for s, r in self._asked if s is not session]
 
     def dismiss(self) -> list[Asked]:
-        """All who have asked and are not answered yet; they are answered elsewhere."""
+        """Return and forget all that asked and are not answered yet; the caller answers them."""
         asked = [*self._being_written, *self._asked]
         self._being_written.clear()
         self._asked.clear()
@@ -111,7 +111,7 @@ class Snapshots:
 
 
 class Records(Sequence[Node]):
-    """The records of vertices, each as it is when it is read: all that a snapshot asks for, without a pause to copy."""
+    """The records of vertices, each read when it is asked for, so that a snapshot needs no pause to copy them."""
 
     def __init__(self, vertices: list[Vertex]) -> None:
         self._vertices = vertices

@@ -1,6 +1,6 @@
 """Requests that are answered later: claims that wait for something to run, and waits for nodes to end.
 
-Keeps them in order and knows when each one's time is over. Must not decide who gets what.
+Keeps them in order and knows their deadlines. Must not decide who gets what.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class WaitingClaim:
-    """A claim_next, or a complete's `next`, that waits until `deadline` (monotonic). `number` is its place in line.
+    """A claim_next, or a complete's `next`, that waits until `deadline` (monotonic). `number` is its position.
 
     `request` is what is answered: `claim` itself, or the complete that carried it, whose reply so far is `completed`.
     """
@@ -53,7 +53,7 @@ class EndWaiter:
 
 
 class WaitList:
-    """All that is waiting."""
+    """The requests that wait: claims by position, waits by node, and both by deadline."""
 
     def __init__(self) -> None:
         self.claims: dict[int, WaitingClaim] = {}
@@ -73,36 +73,36 @@ class WaitList:
         completed: bytes | None,
         deadline: float,
     ) -> WaitingClaim:
-        """A claim with the next place in line, not waiting yet."""
+        """Return a claim with the next position; it is not on the list yet."""
         self._numbers += 1
         return WaitingClaim(session, request, claim, completed, deadline, self._numbers)
 
     def put(self, waiting: WaitingClaim) -> None:
-        """Let it wait."""
+        """Put a claim on the list."""
         waiting.listed = True
         self.claims[waiting.number] = waiting
         heappush(self._due, (waiting.deadline, waiting.number, waiting))
 
     def put_back(self, waiting: WaitingClaim) -> None:
-        """Let it wait on, at its old place."""
+        """Put the claim back at its original position."""
         self.put(waiting)
         self.claims = dict(sorted(self.claims.items()))
 
     def leave(self, waiting: WaitingClaim) -> None:
-        """It is answered."""
+        """Remove a claim that is answered."""
         self.claims.pop(waiting.number, None)
 
     @property
     def waits(self) -> bool:
-        """Whether anybody waits for nodes to end."""
+        """Whether any request waits for nodes to end."""
         return bool(self._waits)
 
     def in_order(self) -> list[WaitingClaim]:
-        """First come first."""
+        """Return the waiting claims, first come first."""
         return list(self.claims.values())
 
     def put_wait(self, waiter: EndWaiter) -> None:
-        """Let it wait for its nodes."""
+        """Put a wait for nodes on the list."""
         self._waits[waiter] = None
         for node_id in waiter.request.ids:
             self._by_id.setdefault(node_id, {})[waiter] = None
@@ -120,7 +120,7 @@ class WaitList:
                     del self._by_id[node_id]
 
     def ended(self, ids: Iterable[str], is_over: Callable[[str], bool]) -> list[EndWaiter]:
-        """Nodes ended: the waits that are over by that, taken out."""
+        """Remove and return the waits that are over because the nodes of `ids` ended."""
         if not self._waits:
             return []
         candidates = dict.fromkeys(w for i in ids for w in self._by_id.get(i, ()))
@@ -130,14 +130,14 @@ class WaitList:
         return found
 
     def over(self, is_over: Callable[[str], bool]) -> list[EndWaiter]:
-        """The waits that are over as things stand, taken out."""
+        """Remove and return the waits that are over now."""
         found = [w for w in self._waits if all(map(is_over, w.request.ids))]
         for waiter in found:
             self._remove_wait(waiter)
         return found
 
     def overdue_claims(self, now: float) -> list[WaitingClaim]:
-        """Parked claims whose time is over, taken out."""
+        """Remove and return the claims whose deadline has passed."""
         found = []
         for entry in self._pop_due(now, WaitingClaim):
             assert isinstance(entry, WaitingClaim)
@@ -146,7 +146,7 @@ class WaitList:
         return found
 
     def overdue_waits(self, now: float) -> list[EndWaiter]:
-        """Waits whose time is over, taken out."""
+        """Remove and return the waits whose deadline has passed."""
         found = []
         for entry in self._pop_due(now, EndWaiter):
             assert isinstance(entry, EndWaiter)
@@ -168,7 +168,7 @@ class WaitList:
         return found
 
     def next_due(self) -> float | None:
-        """When the next one's time is over."""
+        """Return the earliest deadline, or None."""
         while self._due:
             when, _, entry = self._due[0]
             if (isinstance(entry, WaitingClaim) and entry.number in self.claims) or entry in self._waits:
@@ -177,14 +177,14 @@ class WaitList:
         return None
 
     def forget(self, session: Session) -> None:
-        """The session is gone, and all that it waits for with it."""
+        """Remove everything that a closed session waits for."""
         if session.pending_replies:
             self.claims = {n: p for n, p in self.claims.items() if p.session is not session}
             for waiter in [w for w in self._waits if w.session is session]:
                 self._remove_wait(waiter)
 
     def clear(self) -> tuple[list[WaitingClaim], list[EndWaiter]]:
-        """Everything that is waiting, taken out, in the order in which it came."""
+        """Remove and return everything, in the order in which it came."""
         found = self.in_order(), list(self._waits)
         self.claims.clear()
         self._waits.clear()

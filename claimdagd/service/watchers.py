@@ -1,4 +1,4 @@
-"""Those who are told of every mutation, from whichever entry of the ledger they ask for. Must not decide anything."""
+"""Sessions that get every mutation as an event, from a given entry of the ledger on. Must not decide anything."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Watchers:
             )
 
     def begin(self, session: Session, r: wire.Watch) -> bytes:
-        """`session` watches from this moment on. The answer, and behind it the entries that were asked for."""
+        """Make `session` a watcher. Return the answer, followed by the entries that were asked for."""
         ledger = self._ledger
         start = ledger.last + 1 if r.from_ is None else max(1, r.from_)
         session.watch_from = max(start, ledger.last + 1)
@@ -67,7 +67,7 @@ class Watchers:
         return encode_ok(r.rid, b'{"seq":%d}' % (start - 1)) + backlog
 
     def publish(self, line: bytes) -> None:
-        """Tell all of the entry that was added to the ledger last, by its journal line."""
+        """Send every watcher the entry that was added to the ledger last, given its journal line."""
         entry = b'{"event":%b}\n' % line[:-1]
         for session, under in tuple(self._sessions.items()):
             assert session.watch_from is not None
@@ -78,16 +78,16 @@ class Watchers:
         return any(self._in_scope(node.id, under) for node in _changed(line).nodes)
 
     def tell(self, event: bytes) -> None:
-        """Tell all of what is no entry of the ledger."""
+        """Send every watcher an event that is no entry of the ledger."""
         for session in tuple(self._sessions):
             session.deliver(event)
 
     def drop(self, session: Session) -> None:
-        """`session` watches no more."""
+        """Remove a watcher."""
         session.watch_from = None
         self._sessions.pop(session, None)
 
     def hang_up(self) -> None:
-        """Let all of them go."""
+        """Hang up on every watcher."""
         for session in list(self._sessions):
             session.hang_up()

@@ -50,12 +50,12 @@ def _check(path: str, descriptor: int, uid: int) -> None:
     if found.st_uid != uid:
         raise UnsafePathError(path, f"it belongs to user {found.st_uid} and not to {uid}", "name another with --dir")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        # A sticky one is everybody's, such as /tmp: whoever took our word for it would take it from them.
+        # A sticky directory such as /tmp is shared: to close it would take it from the other users.
         shared = found.st_mode & stat.S_ISVTX
         remedy = f"name one of your own with --dir, such as {path}/claimdag" if shared else f"run: chmod 700 {path}"
         raise UnsafePathError(path, f"others may write it (mode {stat.S_IMODE(found.st_mode):04o})", remedy)
     if stat.S_IMODE(found.st_mode) != DIRECTORY_MODE:
-        # Ours and never written by others: what it holds can be trusted, and from now on nobody else may look.
+        # Owned by this user and not writable by others: its content can be trusted. Close it to readers too.
         os.fchmod(descriptor, DIRECTORY_MODE)
 
 

@@ -33,11 +33,11 @@ class Listener:
         self._file = None if adopted else os.lstat(path)
 
     def is_ours(self) -> bool:
-        """Whether clients that go by the path still reach this socket; always so for one that systemd keeps."""
+        """Return whether the path still leads clients to this socket; always true for a socket that systemd keeps."""
         return self._file is None or same_file(self.path, self._file)
 
     def close(self) -> None:
-        """Stop listening, and take the path away if it is still this socket's own."""
+        """Stop listening, and unlink the path if it still names this socket."""
         if self._file is not None and same_file(self.path, self._file):
             os.unlink(self.path)
         self._file = None
@@ -54,7 +54,7 @@ def bind(path: str, uid: int) -> Listener:
     check_ancestors(path)
     _clear(path, uid)
     sock = _new_socket()
-    # The umask is the whole process's: no thread has been started yet.
+    # The umask belongs to the whole process: no thread has been started yet.
     before = os.umask(0o177)
     try:
         sock.bind(path)

@@ -60,11 +60,11 @@ class Lock:
             lock.close()
 
     def is_ours(self) -> bool:
-        """Whether the path still names the file that this process has locked."""
+        """Return whether the path still names the file that this process has locked."""
         return same_file(self.path, os.fstat(self._descriptor))
 
     def close(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -78,7 +78,7 @@ class Lock:
 
 
 def same_file(path: str, expected: os.stat_result) -> bool:
-    """Whether `path` itself, unfollowed, is the file that `expected` describes."""
+    """Return whether `path` itself, unfollowed, is the file that `expected` describes."""
     try:
         found = os.lstat(path)
     except OSError:

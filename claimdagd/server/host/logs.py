@@ -75,7 +75,7 @@ class RepeatLimit(logging.Filter):
         return False
 
     def report(self, *, everything: bool = False) -> None:
-        """Say how many were left out in each window that is over, or in `everything` so far."""
+        """Log how many records were left out in each window that is over, or, if `everything`, in each so far."""
         now = self._clock()
         over = {key: kind for key, kind in self._kinds.items() if everything or now >= kind.ends_at}
         for key, kind in over.items():

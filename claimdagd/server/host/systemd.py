@@ -1,4 +1,4 @@
-"""What systemd is told: ready, status, alive, stopping. Must never fail the daemon: nobody listening is no error."""
+"""Messages to systemd: ready, status, alive, stopping. Must never fail the daemon, with or without a listener."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Notifier:
         return cls(address, int(usec) / 1e6 if meant_for_us else 0.0)
 
     def ready(self, status: str) -> None:
-        """Say that requests are answered from now on."""
+        """Tell systemd that requests are answered from now on."""
         self._status = status
         self._send(f"READY=1\nMAINPID={os.getpid()}\nSTATUS={status}")
 
@@ -42,7 +42,7 @@ class Notifier:
             self._send("WATCHDOG=1")
 
     def stopping(self, status: str) -> None:
-        """Say that the daemon is on its way out."""
+        """Tell systemd that the daemon is leaving."""
         self._status = status
         self._send(f"STOPPING=1\nSTATUS={status}")
 

@@ -29,7 +29,7 @@ log = logging.getLogger("claimdagd")
 #: Read at once; more in the middle of a long line.
 READ_BYTES = 16 * 1024
 READ_LONG_BYTES = 256 * 1024
-#: The most of one client's work before everybody else has a turn.
+#: The most of one client's work before the other clients have their turn.
 TURN_LINES = 256
 TURN_S = 0.002
 #: Answers that a peer may leave unread before its requests are left unread too.
@@ -66,16 +66,16 @@ class ConnectionHost(Protocol):
     unread_bytes: int
 
     def heartbeat(self) -> None:
-        """Say that the loop runs."""
+        """Record that the loop runs."""
 
     def end_turn(self) -> None:
-        """End a turn: flush whoever has something to send."""
+        """End a turn: flush each connection that has something to send."""
 
     def await_commit(self, connection: Connection) -> bool:
-        """If answers are held back until a flush, have the connection flushed after that, and say so."""
+        """Return whether answers are held back until a flush; if so, flush the connection after it."""
 
     def forget(self, connection: Connection) -> None:
-        """The connection is closed."""
+        """Remove a connection that is closed."""
 
 
 class Connection:
@@ -122,7 +122,7 @@ class Connection:
             self._host.to_flush.append(self)
 
     def hang_up(self) -> None:
-        """Close after what is queued; no more is read."""
+        """Close once the queued bytes are sent; read no more."""
         self._state = State.CLOSING
         self._lines.clear()
         if not self.to_flush:
@@ -141,7 +141,7 @@ class Connection:
         self._host.end_turn()
 
     def on_turn(self) -> None:
-        """Go on with lines that were left over."""
+        """Handle lines that the last turn left over."""
         self._turn_due = False
         if self.closed:
             return
@@ -153,7 +153,7 @@ class Connection:
         self._host.end_turn()
 
     def on_writable(self) -> None:
-        """Send on what was left unread."""
+        """Send more of what the peer has not read yet."""
         try:
             sent = self._send(self._unread)
         except (BlockingIOError, InterruptedError):
@@ -168,17 +168,17 @@ class Connection:
         self._host.end_turn()
 
     def final_read(self) -> None:
-        """Read what was sent before the daemon leaves."""
+        """Read once more what was sent before the daemon leaves."""
         if self._reading:
             self.on_readable()
 
     @property
     def busy(self) -> bool:
-        """Whether requests that were read are still to be looked at."""
+        """Whether lines that were read are still to be handled."""
         return bool(self._lines)
 
     def on_hangup(self) -> None:
-        """The peer, which had closed its sending side before, is gone altogether."""
+        """Close: the peer, half-closed before, has closed the other direction too."""
         self.close()
         self._host.end_turn()
 
@@ -192,7 +192,7 @@ class Connection:
     # -------------------------------------------------------------------------------------------------------- sending
 
     def flush(self) -> None:
-        """Send what this turn has brought, as far as it goes without waiting."""
+        """Send the answers of this turn, as many as the kernel takes without waiting."""
         self.to_flush = False
         out = self._out
         if out and not self.closed:
@@ -215,7 +215,7 @@ class Connection:
             self._update_interest()
 
     def close(self, undelivered: bool = False) -> None:
-        """Close now. The service hears of it, once; `undelivered`: the peer is known not to have read what was sent."""
+        """Close now, once. `undelivered`: the peer is known not to have read the last answers."""
         if self.closed:
             return
         self.closed = True
@@ -233,7 +233,7 @@ class Connection:
 
     def _buffer_output(self, data: bytes) -> None:
         if not self._unread:
-            # A replay that it asked for, or one large event, is not the fault of its slowness.
+            # Do not count a requested replay or a single large event against the watcher's limit.
             self._lag_at = WATCHER_MAX_BYTES + len(data)
         elif self._session.watching and len(self._unread) > self._lag_at and self._state is not State.CLOSING:
             # Only whole lines are ever queued, so this one starts a line of its own.
@@ -245,7 +245,7 @@ class Connection:
         self._host.unread_bytes += len(data)
 
     def _put_off_deadline(self) -> None:
-        # A watcher has a bound on bytes instead: it may well read nothing while it is stopped in a debugger.
+        # A watcher has a limit of bytes instead, since it may be stopped in a debugger and read nothing.
         patient = self._session.watching and self._state is not State.CLOSING
         self.deadline = _FOREVER if patient else time.monotonic() + STALL_S
         self._host.deadlines.add(self)
@@ -287,7 +287,7 @@ class Connection:
             self._update_interest()
 
     def _turn(self) -> Iterator[bytes]:
-        """The lines of one turn: the service takes them one by one, and is told that it is over when time is up."""
+        """Yield the lines of one turn, until there are TURN_LINES or TURN_S is over."""
         lines = self._lines
         over_at = time.monotonic() + TURN_S
         for _ in range(TURN_LINES):
@@ -308,7 +308,7 @@ class Connection:
             return
         if self._state is State.OPEN:
             self._state = State.HALF_CLOSED
-        # Only the sending side was closed (socat, a shell's here-document): whoever did that is waiting for answers.
+        # Only the sending side was closed, as by socat or a shell's here-document: the peer waits for answers.
         if rest := self._framer.rest():
             self._host.service.receive(self._session, [rest])
         if not self.closed:
@@ -319,7 +319,7 @@ class Connection:
     def _update_interest(self) -> None:
         """Wait for exactly what state and backlog call for; close the connection if that is nothing."""
         if self.closed or self.to_flush:
-            return  # one that is to be flushed is looked at by its flush
+            return  # the flush at the end of this turn calls this again
         host = self._host
         interest = INTEREST[self._state][self._backlog()]
         self._listen_for_room(interest.write)
@@ -363,7 +363,7 @@ class Connection:
             self._host.deadlines.discard(self)
 
     def _say_goodbye(self) -> None:
-        """The answer to an overlong line is on its way: no more comes from here, and what still comes is dropped."""
+        """Shut down the sending side, since the answer to an overlong line was the last, and set a deadline."""
         try:
             self._sock.shutdown(socket.SHUT_WR)
         except OSError:
@@ -381,7 +381,7 @@ class Connection:
             self._host.poller.remove_reader(self.fd)
 
     def _fail(self) -> None:
-        """A bug: it costs this connection, and is said in the log."""
+        """Log a bug of this daemon, and close the connection that met it."""
         log.exception("a connection ends by an error in claimdagd itself")
         try:
             self.close()
@@ -390,7 +390,7 @@ class Connection:
 
 
 def _is_gone(fd: int) -> bool:
-    """Whether the peer has closed both directions: the end of its stream alone does not tell."""
+    """Return whether the peer has closed both directions, which the end of its stream alone does not show."""
     poll = select.poll()
     poll.register(fd, 0)
     return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))

@@ -23,11 +23,11 @@ class Framer:
 
     @property
     def held(self) -> int:
-        """How many bytes of an unfinished line are held."""
+        """Return how many bytes of an unfinished line are held."""
         return len(self._tail)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes and return the lines that they end, without newlines. Raises `TooLong`; feed it no more then."""
+        """Return the lines that `data` ends, without newlines. Raises `TooLong`, after which nothing may be fed."""
         lines = data.split(b"\n")
         rest = lines.pop()
         if not lines:
@@ -37,7 +37,7 @@ class Framer:
                 self._tail += lines[0]
                 lines[0] = bytes(self._tail)
                 self._tail.clear()
-            # Only a first line can be longer than what was fed at once, but nobody says how much that is.
+            # Only the first line can be longer than `data`, but `data` itself may be over the limit.
             if len(lines[0]) > self._limit or len(data) > self._limit:
                 self._check(lines)
             self._tail += rest
@@ -46,7 +46,7 @@ class Framer:
         return lines
 
     def rest(self) -> bytes:
-        """The unfinished line at the end of the stream, which is then held no more."""
+        """Return the unfinished line at the end of the stream, and forget it."""
         rest = bytes(self._tail)
         self._tail.clear()
         return rest

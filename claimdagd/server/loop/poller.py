@@ -1,8 +1,8 @@
-"""Callbacks when a descriptor is ready, on whichever loop anyio runs on. Must know nothing of what is read or written.
+"""Callbacks when a descriptor is ready, on asyncio or trio. Must know nothing of what is read or written.
 
-All descriptors are in one epoll, and the loop waits for that one alone. So the loop's own cost is paid once for all who
-are ready together, and not at all by those who come while the poller stays: it serves on until nobody is ready, or the
-loop has waited long enough, or somebody says that the loop is needed (`yield_loop`).
+All descriptors are in one epoll, and the loop waits for that one alone. So the loop's own cost is paid once for all
+descriptors that are ready together, and not at all for those that become ready while the poller serves: it goes on
+until none is ready, or other tasks have waited for STAY_S, or `yield_loop` is called.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import anyio.lowlevel
 
 Callback = Callable[[], None]
 
-#: The longest that everything else on the loop is kept waiting by those who are served here.
+#: The longest that other tasks of the loop wait while connections are served.
 STAY_S: Final = 0.002
 #: The most descriptors that are served between two looks at the clock.
 BATCH: Final = 64
-#: How long the poller looks again and again before it lets the process sleep: about as long as another core takes to
-#: be woken by an answer, to look at it, and to ask again.
+#: How long to busy-poll before the process sleeps: about as long as a client on another core takes to be woken by an
+#: answer, to read it, and to ask again.
 SPIN_S: Final = 0.00015
-#: Being away for so much longer than that means that others want this core.
+#: A busy-poll that took so much longer means that another process wants this core.
 PREEMPTED_S: Final = 0.0002
-#: After so many misses in a row, two to the power of this many chances are left out.
+#: After this many misses in a row, two to the power of it chances to spin are left out.
 MISSES_MAX: Final = 10
 
 _IN: Final = select.EPOLLIN
@@ -38,10 +38,10 @@ _GONE: Final = select.EPOLLHUP | select.EPOLLERR
 
 
 class SpinPolicy:
-    """Whether to look again before going to sleep. Going to sleep and being woken costs more than a small request does.
+    """Decides whether to busy-poll before the process sleeps: to sleep and be woken costs more than a small request.
 
-    Looking pays where a client asks again at once; where it did not pay, ever more chances are left out, so that a
-    daemon with little to do, or one that shares its core with its clients, spends nothing on it.
+    Spinning pays if a client asks again at once. After each miss more chances are left out, so that a daemon with
+    little to do, or one that shares its core with its clients, spends nothing on it.
     """
 
     def __init__(self) -> None:
@@ -49,23 +49,23 @@ class SpinPolicy:
         self._left_out = 0
 
     def may_spin(self) -> bool:
-        """Whether this chance is to be taken; to be told how it went."""
+        """Return whether to spin this time; the caller reports the result."""
         if self._left_out:
             self._left_out -= 1
             return False
         return True
 
     def paid(self) -> None:
-        """Somebody came."""
+        """Record that spinning found work."""
         self._misses = 0
 
     def missed(self) -> None:
-        """Nobody came."""
+        """Record that spinning found no work."""
         self._misses = min(self._misses + 1, MISSES_MAX)
         self._left_out = (1 << self._misses) - 1
 
     def preempted(self) -> None:
-        """Somebody else had this core meanwhile: to look is to keep it from them."""
+        """Record that another process had this core meanwhile: to spin is to keep the core from it."""
         self._misses = MISSES_MAX
         self.missed()
 
@@ -103,14 +103,14 @@ class Poller:
                 await anyio.wait_readable(fd)
                 self._serve()
                 if self._yields:
-                    # Of two tasks that can run either may be first: this one is not among them until the other ran.
+                    # Yield once, so that the task woken by `yield_loop` runs before more input is served.
                     await anyio.lowlevel.checkpoint()
         finally:
             self._epoll.close()
             os.close(self._always)
 
     def add_reader(self, fd: int, callback: Callback) -> None:
-        """Call when there is something to read, or an end of it."""
+        """Call `callback` when there is something to read, or the end of the stream."""
         self._readers[fd] = callback
         self._register(fd)
 
@@ -119,7 +119,7 @@ class Poller:
         self._register(fd)
 
     def add_writer(self, fd: int, callback: Callback) -> None:
-        """Call when there is room to write."""
+        """Call `callback` when there is room to write."""
         self._writers[fd] = callback
         self._register(fd)
 
@@ -128,28 +128,28 @@ class Poller:
         self._register(fd)
 
     def add_hangup(self, fd: int, callback: Callback) -> None:
-        """Call when both directions have ended, which a reader or a writer that is there is told instead."""
+        """Call `callback` when both directions have ended. A registered reader or writer is called instead."""
         self._hangups[fd] = callback
         self._register(fd)
 
     def forget(self, fd: int) -> None:
-        """Whoever listens to `fd` is called no more."""
+        """Remove every callback of `fd`."""
         heard = [callbacks.pop(fd, None) for callbacks in (self._readers, self._writers, self._hangups)]
         if any(heard):
             self._epoll.unregister(fd)
 
     def call_soon(self, callback: Callback) -> None:
-        """Call once, after everybody else who is ready has had a turn."""
+        """Call `callback` once, after every other ready descriptor has had a turn."""
         self._due_soon.append(callback)
         if len(self._due_soon) == 1:
             self.add_reader(self._always, self._call_due)
 
     def yield_loop(self) -> None:
-        """Something else on the loop is to run now: leave it a turn before more is served."""
+        """Leave other tasks of the loop a turn before more is served."""
         self._yields = True
 
     def _register(self, fd: int) -> None:
-        """Have the epoll look for what is listened for. That both directions have ended it tells in any case."""
+        """Update the epoll's mask of `fd` by its callbacks. The end of both directions is reported in any case."""
         mask = (_IN if fd in self._readers else 0) | (_OUT if fd in self._writers else 0)
         heard = mask or fd in self._hangups
         try:
@@ -191,7 +191,7 @@ class Poller:
                     self._hangups[fd]()
 
     def _busy_poll(self) -> list[tuple[int, int]]:
-        """Who comes within a moment, where it has paid of late to look."""
+        """Poll again and again for SPIN_S, if spinning found work recently; return the events."""
         spin = self._spin
         if not spin.may_spin():
             return []
