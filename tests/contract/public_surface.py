@@ -1,54 +1,79 @@
-"""What the package offers: its public names with their signatures, as text that a test holds to a file.
+"""The public Python names with their signatures, one a line; `python -m tests.contract.public_surface` pins them.
 
-`python -m tests.contract.public_surface` writes the file after a change that is meant.
+Public are the names that a module of PUBLIC offers: its `__all__`, or else what it defines without an underscore.
 """
 
 from __future__ import annotations
 
+import enum
+import importlib
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import claimdag_client
-from claimdag_client import errors, events, sync
+from tests.contract.markdown import ROOT
 
-FILE = Path(__file__).with_name("public_surface.txt")
-
-
-def surface() -> str:
-    """Return one line for each public name, each with its signature if it has one."""
-    lines: list[str] = []
-    for module in (claimdag_client, sync, errors):
-        for name in sorted(module.__all__):
-            lines += _lines(f"{module.__name__}.{name}", getattr(module, name))
-    lines += _lines("claimdag_client.events.Event", events.Event)
-    return "\n".join(lines) + "\n"
+PINNED = ROOT / "tests/data/public_surface.txt"
+PUBLIC = (
+    "claimdag_client",
+    "claimdag_client.sync",
+    "claimdag_client.errors",
+    "claimdag_client.events",
+    "claimdag_client.executors",
+)
 
 
-def _lines(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        yield f"{name}: {len(value)} entries"
-    elif inspect.isclass(value):
-        bases = ", ".join(base.__name__ for base in value.__bases__ if base.__module__.startswith("claimdag"))
-        yield f"class {name}({bases})" if issubclass(value, Exception) else f"class {name}"
-        if not issubclass(value, Exception):
-            for member in sorted(dir(value)):
-                if not member.startswith("_"):
-                    yield f"    {_member(member, inspect.getattr_static(value, member))}"
+def names(module: ModuleType) -> list[str]:
+    """Return the public names of a module."""
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return sorted(listed)
+    return sorted(
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    )
+
+
+def lines() -> Iterator[str]:
+    """Return the whole surface, sorted, one name a line."""
+    for path in PUBLIC:
+        module = importlib.import_module(path)
+        for name in names(module):
+            yield from _described(f"{path}.{name}", getattr(module, name))
+
+
+def _described(path: str, value: Any) -> Iterator[str]:
+    if inspect.isclass(value):
+        bases = ", ".join(base.__name__ for base in value.__bases__ if issubclass(base, BaseException))
+        yield f"class {path}({bases})"
+        if issubclass(value, BaseException | enum.Enum):
+            return
+        for name, member in sorted(inspect.getmembers(value)):
+            if name.startswith("_") and name not in ("__enter__", "__aenter__", "__iter__", "__aiter__"):
+                continue
+            if inspect.isfunction(member) or inspect.ismethod(member):
+                yield f"    {path}.{name}{_signature(member)}"
+            elif isinstance(member, property):
+                yield f"    {path}.{name}"
+    elif callable(value):
+        yield f"{path}{_signature(value)}"
     else:
-        yield f"{name}{_signature(value)}"
-
-
-def _member(name: str, value: Any) -> str:
-    if not inspect.isfunction(value):
-        return f"{name}: property" if isinstance(value, property) else name
-    return f"{'async ' if inspect.iscoroutinefunction(value) else ''}{name}{_signature(value)}"
+        yield f"{path}: {type(value).__name__}"
 
 
 def _signature(value: Any) -> str:
-    return str(inspect.signature(value)).replace("'", "")
+    # Annotations are checked by mypy, and may name private types; a caller depends on names, order and defaults.
+    signature = inspect.signature(value)
+    parameters = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+    return str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+
+
+def pin() -> None:
+    """Write the surface of today to the pinned file."""
+    PINNED.write_text("".join(f"{line}\n" for line in lines()), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    FILE.write_text(surface(), encoding="utf-8")
+    pin()

@@ -1,29 +1,15 @@
-"""The names that other programs import: none goes, and no signature changes, without somebody meaning it."""
+"""The public Python names and their signatures are those that are pinned."""
 
 from __future__ import annotations
 
-import pytest
+import warnings
 
-from claimdag_client import errors
 from tests.contract import public_surface
 
 
-def test_public_names_and_signatures_are_the_recorded_ones() -> None:
-    """If the change is meant: `python -m tests.contract.public_surface`, and a line in the changelog."""
-    assert public_surface.surface() == public_surface.FILE.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("former", "name"),
-    [
-        ("Misasked", "InvalidRequest"),
-        ("NotNow", "TryLater"),
-        ("CouldNeverRun", "Unsatisfiable"),
-        ("NothingToTake", "NoWork"),
-        ("DaemonTrouble", "DaemonError"),
-    ],
-)
-def test_a_former_name_still_works_and_warns(former: str, name: str) -> None:
-    """For one release."""
-    with pytest.warns(DeprecationWarning, match=name):
-        assert getattr(errors, former) is getattr(errors, name)
+def test_public_names_are_those_pinned() -> None:
+    """A change is a change for users: the changelog tells it, `python -m tests.contract.public_surface` pins it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        today = list(public_surface.lines())
+    assert today == public_surface.PINNED.read_text(encoding="utf-8").splitlines()
