@@ -9,10 +9,8 @@ from typing import Any
 
 import msgspec
 
+from claimdagd.limits import ANSWER_MAX_BYTES
 from claimdagd.model import Node
-
-#: No answer comes near this: what sends a longer line is not a daemon, and would fill the memory.
-ANSWER_MAX_BYTES = 1024 * 1024 * 1024
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,14 +42,16 @@ class Message(msgspec.Struct, frozen=True):
 class Lines:
     """Cuts a stream of bytes into lines, without their newlines."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_bytes: int = ANSWER_MAX_BYTES) -> None:
         self._rest = bytearray()
+        #: How long a line may become.
+        self.limit_bytes = limit_bytes
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes. ValueError when one grows past all reason."""
+        """Return the lines that `data` completes. Raises ValueError if one grows past the limit."""
         if b"\n" not in data:
             self._rest += data
-            if len(self._rest) > ANSWER_MAX_BYTES:
+            if len(self._rest) > self.limit_bytes:
                 raise ValueError("a line without end")
             return []
         lines = (bytes(self._rest) + data).split(b"\n")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 PROTOCOL: "Final" = 1
 #: The longest request line, in bytes, without its newline.
 LINE_MAX_BYTES: "Final" = 4 * 1024 * 1024
+#: No answer comes near this: what sends a longer line is not a daemon, and would fill the client's memory.
+ANSWER_MAX_BYTES: "Final" = 1024 * 1024 * 1024
 #: The longest socket path: `sun_path` is 108 bytes on Linux, with its closing zero.
 SOCKET_PATH_MAX_BYTES: "Final" = 107
 SUMMARY_MAX_BYTES: "Final" = 4096

@@ -9,11 +9,12 @@ import anyio.abc
 import msgspec
 
 from claimdag_client._async.unix_stream import connect_unix
-from claimdag_client._protocol.handshake import Handshake
+from claimdag_client._protocol.handshake import HELLO_MAX_BYTES, Handshake
 from claimdag_client._transport.transport import check_peer_uid
 from claimdag_client.errors import Mismatch, Unreachable, Unresponsive
 from claimdag_client.events import Lines
 from claimdagd import wire
+from claimdagd.limits import ANSWER_MAX_BYTES
 
 #: A daemon that is there gets this long to say hello.
 HELLO_S = 10.0
@@ -57,11 +58,12 @@ async def open_connection(path: str, name: str, limit_s: float = HELLO_S) -> Ope
 
 async def _say_hello(stream: anyio.abc.ByteStream, handshake: Handshake) -> OpenConnection:
     await stream.send(handshake.request)
-    lines = Lines()
+    lines = Lines(HELLO_MAX_BYTES)
     got: list[bytes] = []
     while True:
         while not got:
             got = lines.feed(await stream.receive(65536))
         hello = handshake.receive(got.pop(0))
         if hello is not None:
+            lines.limit_bytes = ANSWER_MAX_BYTES
             return OpenConnection(stream, msgspec.convert(hello, wire.HelloOk), lines, got)

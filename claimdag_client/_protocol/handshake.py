@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+#: No hello comes near this.
+HELLO_MAX_BYTES = 1024 * 1024
+
+
 class DaemonLeaving(Unreachable):
     """The daemon is shutting down: its successor, or a new one, can be reached in a moment."""
 

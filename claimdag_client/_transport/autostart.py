@@ -106,11 +106,7 @@ class Autostart:
             raise Unreachable(
                 f"no daemon can be started in {self.directory}: {exc.strerror}", remedy="name another with --dir"
             ) from None
-        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise Unreachable(
-                f"{self.directory} belongs to another user or can be written by others",
-                remedy="name a directory of your own with --dir, or chmod 0700 it",
-            )
+        self._check_private(status)
         try:
             log = paths.open_private(self.log_path, os.O_WRONLY | os.O_APPEND)
         except OSError as exc:
@@ -120,6 +116,20 @@ class Autostart:
             os.ftruncate(log, 0)
             self.log_from = 0
         return log
+
+    def _check_private(self, status: os.stat_result) -> None:
+        """Raise Unreachable if the directory is not this user's alone; the daemon would refuse it too."""
+        if status.st_uid != os.geteuid():
+            raise Unreachable(
+                f"{self.directory} belongs to user {status.st_uid}, not to this one", remedy="name another with --dir"
+            )
+        if status.st_mode & 0o022:
+            # A sticky one is for all users, such as /tmp: it must not be taken from them.
+            shared = f"name one of your own with --dir, such as {os.path.join(self.directory, 'claimdag')}"
+            raise Unreachable(
+                f"{self.directory} can be written by others (mode {status.st_mode & 0o7777:04o})",
+                remedy=shared if status.st_mode & 0o1000 else f"run: chmod 700 {self.directory}",
+            )
 
     def _log_refused(self, exc: OSError) -> Unreachable:
         """Return the error for a daemon.log that cannot be written, with what stands in its place."""

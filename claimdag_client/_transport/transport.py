@@ -12,10 +12,11 @@ import os
 import sys
 import time
 
-from claimdag_client._protocol.handshake import DaemonLeaving, Handshake
+from claimdag_client._protocol.handshake import HELLO_MAX_BYTES, DaemonLeaving, Handshake
 from claimdag_client._protocol.messages import decode, encode
 from claimdag_client._transport.patience import ANSWER_SLACK_S, SILENCE_LIMIT_S, Patience
 from claimdag_client.errors import Mismatch, Refused, Unreachable, Unresponsive
+from claimdagd.limits import ANSWER_MAX_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,15 +98,18 @@ class Connection:
                 continue
         self._sock.settimeout(before)
 
-    def receive_line(self, patience: Patience | None = None) -> bytes:
+    def receive_line(self, patience: Patience | None = None, limit_bytes: int = ANSWER_MAX_BYTES) -> bytes:
         """Return the next line, without its newline. Raises Unreachable at the end of the stream.
 
         Args:
             patience: How long to wait, and then raise Unresponsive. None: as `settimeout` says, and then TimeoutError.
+            limit_bytes: How long the line may be; Mismatch is raised for a longer one.
         """
         start = 0
         while (end := self._buffer.find(b"\n", start)) < 0:
             start = len(self._buffer)
+            if start > limit_bytes:
+                raise Mismatch(f"what listens at {self.path} does not speak claimdagd's protocol: a line without end")
             try:
                 chunk = self._sock.recv(262144) if patience is None else self._receive_patiently(patience)
             except TimeoutError:
@@ -290,7 +294,7 @@ def _say_hello(connection: Connection, client: str, patience: Patience) -> None:
     handshake = Handshake(client, connection.path)
     try:
         connection.send_line(handshake.request, patience)
-        while (hello := handshake.receive(connection.receive_line(patience))) is None:
+        while (hello := handshake.receive(connection.receive_line(patience, HELLO_MAX_BYTES))) is None:
             pass
     except (Unresponsive, DaemonLeaving):
         raise

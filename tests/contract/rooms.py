@@ -112,7 +112,7 @@ ROOMS: dict[str, Room] = {
     ),
     "claimdagd.__main__": Room("python -m claimdagd", ("claimdagd.main",)),
     "claimdag_client.errors": Room("the exceptions of both clients", ("claimdagd.limits", "claimdagd.wire")),
-    "claimdag_client.events": Room("what a watcher hears", ("claimdagd.model", "claimdagd.wire")),
+    "claimdag_client.events": Room("what a watcher hears", ("claimdagd.limits", "claimdagd.model", "claimdagd.wire")),
     "claimdag_client._protocol": Room(
         "requests, handshake, subscription, claims; no I/O and no clock",
             ("claimdag_client.errors", "claimdag_client.events", *_TYPES),

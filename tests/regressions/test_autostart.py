@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import resource
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from claimdag_client import connect as connect_async
 from claimdag_client._transport.autostart import Autostart, daemon_command, daemon_environment
 from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.transport import connect
-from claimdag_client.errors import Unreachable
+from claimdag_client.errors import Mismatch, Unreachable
 
 CLAIMDAG = f"{sys.executable} -P -m claimdag_client.cli"
 ROOT = Path(__file__).parents[2]
@@ -192,3 +195,53 @@ def test_no_connection_for_want_of_descriptors_is_said_so(place: Path, monkeypat
         for fd in hold:
             os.close(fd)
     assert "ulimit" in caught.value.remedy
+
+
+@pytest.mark.parametrize(("mode", "remedy"), [(0o1777, "such as "), (0o777, "chmod 700"), (0o720, "chmod 700")])
+def test_a_directory_that_others_write_is_refused_with_a_remedy_that_harms_nobody(
+    place: Path, mode: int, remedy: str
+) -> None:
+    """A shared directory such as /tmp must not be taken from its users."""
+    place.chmod(mode)
+    with pytest.raises(Unreachable, match=f"mode {mode:04o}") as caught:
+        connect(Endpoint(directory=str(place)))
+    assert remedy in caught.value.remedy
+    place.chmod(0o700)
+
+
+def flood(path: str) -> threading.Thread:
+    """Something that is no daemon: it sends a line that never ends."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(1)
+
+    def serve() -> None:
+        peer, _ = listener.accept()
+        with peer, listener:
+            try:
+                while True:
+                    peer.sendall(b"x" * 65536)
+            except OSError:
+                pass
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_line_without_end_is_no_hello(place: Path) -> None:
+    """The memory is not filled with it."""
+    thread = flood(str(place / "flood"))
+    with pytest.raises(Mismatch, match="does not speak"):
+        connect(Endpoint(str(place / "flood"), start=False))
+    thread.join(10)
+
+
+@pytest.mark.anyio
+async def test_a_line_without_end_is_no_hello_to_the_async_client(place: Path) -> None:
+    """On both event loops."""
+    thread = flood(str(place / "flood"))
+    with pytest.raises(Mismatch, match="does not speak"):
+        async with connect_async(str(place / "flood")):
+            pass
+    thread.join(10)
