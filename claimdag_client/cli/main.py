@@ -259,12 +259,10 @@ def _complain(verb: str, message: str, remedy: str, status: int) -> int:
 
 
 def _unknown(named: str) -> int:
-    from difflib import get_close_matches
+    from claimdag_client.cli.near_words import meant_by
 
-    close = get_close_matches(named, [*MODULES, *ALIASES], 1)
-    return _complain(
-        "", f"there is no verb {named!r}", f"claimdag {close[0]} --help" if close else "claimdag --help", 2
-    )
+    meant = meant_by(named, [*MODULES, *ALIASES])
+    return _complain("", f"there is no verb {named!r}", ", or ".join(meant) or "claimdag --help", 2)
 
 
 def _help() -> str:
@@ -280,10 +278,10 @@ def _help() -> str:
     lines += [
         "",
         "A first minute:",
-        '  claimdag upsert --summary "write the parser"      prints the id, such as 7q2f-1',
-        '  claimdag upsert --summary "test it" --dep 1       a bare number names a node of this graph',
+        '  claimdag add "write the parser"                   prints the id, such as 7q2f-1',
+        '  claimdag add "test it" --after 1                  a bare number names a node of this graph',
         "  claimdag next --actor alice                       prints id=7q2f-1 gen=2",
-        "  claimdag complete 1 --gen 2                       and 7q2f-2 is ready",
+        "  claimdag done 1                                   and 7q2f-2 is ready",
         "",
         "Exit status:",
         "  0 done; 1 refused, or not possible; 2 wrong use; 3 nothing runnable now; 4 nothing pending;",

@@ -12,7 +12,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         "See what is going on",
         {
             "status": ("status", "one screen: who holds what, what is ready, what waits on what"),
-            "list": ("listing", "nodes, newest first; unfinished ones by default"),
+            "list": ("listing", "nodes, newest first; unfinished ones by default (also: ls)"),
             "get": ("requests", "all of one node (also: show)"),
             "why": ("requests", "why a node is not running, and what to do about it"),
             "tree": ("graphs", "nodes under their parents"),
@@ -25,6 +25,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
     (
         "Make work",
         {
+            "add": ("words", "create nodes, one for each summary; prints their ids"),
             "upsert": ("upsert", "create a node, or change one; prints its id"),
             "submit": ("plans", "create the nodes of a plan file, all or none"),
             "import": ("imports", "create nodes from a tracker's export or a check list"),
@@ -45,6 +46,8 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
             "renew": ("requests", "move the deadline of a claim"),
             "running": ("requests", "say that the work has begun"),
             "release": ("requests", "hand a claimed node back"),
+            "done": ("words", "end nodes as done"),
+            "fail": ("words", "end nodes as failed"),
             "complete": ("complete", "end a node: done, failed or cancelled"),
             "wait": ("watch_wait", "wait until nodes are finished"),
         },
@@ -53,6 +56,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         "Change course",
         {
             "cancel": ("requests", "end a node and everything under it"),
+            "rm": ("words", "cancel nodes and hide them from the list"),
             "reopen": ("requests", "bring a finished node back"),
             "reclaim": ("requests", "take back claims that have gone quiet"),
             "archive": ("requests", "hide a finished node from the list"),
@@ -84,6 +88,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
 MODULES: dict[str, str] = {verb: module for _, verbs in GROUPS for verb, (module, _) in verbs.items()}
 ALIASES = {
     "show": "get",
+    "ls": "list",
     "claim_next": "next",
     "claim-next": "next",
     "version": "hello",
