@@ -28,7 +28,7 @@ def ledger() -> Ledger:
 
 @pytest.fixture
 def watchers(ledger: Ledger) -> Watchers:
-    return Watchers(ledger)
+    return Watchers(ledger, lambda node_id, scope: node_id.startswith(scope))
 
 
 def test_watch_from_now_begins_after_the_last_entry(watchers: Watchers, ledger: Ledger) -> None:
@@ -60,9 +60,24 @@ def test_watch_from_the_future_hears_nothing_before(watchers: Watchers, ledger: 
     assert told.lines == [b'{"event":{"seq":4}}\n']
 
 
+def test_watch_of_a_scope_hears_what_concerns_it(watchers: Watchers, ledger: Ledger) -> None:
+    """Of what is missed and of what comes; events that are no entries come in any case."""
+    told = Told()
+    for seq, node in ((3, "a1"), (4, "b1")):
+        ledger.add(b'{"seq":%d,"nodes":[{"id":"%b"}]}\n' % (seq, node.encode()))
+    answer = watchers.begin(told.session, wire.Watch(from_=3, under="a"))
+    assert answer == b'{"ok":{"seq":2}}\n{"event":{"seq":3,"nodes":[{"id":"a1"}]}}\n'
+    for seq, node in ((5, "b2"), (6, "a2")):
+        line = b'{"seq":%d,"nodes":[{"id":"%b"}]}\n' % (seq, node.encode())
+        ledger.add(line)
+        watchers.publish(line)
+    watchers.tell(b"x\n")
+    assert told.lines == [b'{"event":{"seq":6,"nodes":[{"id":"a2"}]}}\n', b"x\n"]
+
+
 def test_watch_from_an_entry_no_longer_kept_is_refused_with_where_to_go_on() -> None:
     """Nobody is told of a gap as if there were none."""
-    watchers = Watchers(Ledger(9, [b'{"seq":9}']))
+    watchers = Watchers(Ledger(9, [b'{"seq":9}']), lambda _node_id, _scope: True)
     with pytest.raises(Refusal) as refused:
         watchers.check(wire.Watch(from_=8))
     assert refused.value.details == {"oldest": 9, "seq": 9}
