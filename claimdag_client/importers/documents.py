@@ -8,6 +8,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     #: How a value is reached: names of fields and positions in lists.
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 FORMATS = ("json", "yaml", "toml")
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(#.*)?$")
+_QUOTES = re.compile(r"\"\"\"|'''")
 
 
 class BadDocument(Exception):
@@ -112,31 +114,49 @@ class TomlDocument(Document):
 
     def line_of(self, path: Path) -> int | None:
         """Return the line of the key, or of the header of the table, that `path` leads to."""
-        counts: dict[tuple[str, ...], int] = {}
         best: tuple[int, int] | None = None
-        here: list[str | int] = []
-        for number, line in enumerate(self._text.split("\n"), 1):
-            header = _HEADER.match(line)
-            if header:
-                names = tuple(part.strip().strip("\"'") for part in header[2].split("."))
-                here = []
-                for depth in range(1, len(names) + 1):
-                    table = names[:depth]
-                    if depth == len(names) and header[1] == "[[":
-                        counts[table] = counts.get(table, -1) + 1
-                        for below in [name for name in counts if name[:depth] == table and len(name) > depth]:
-                            del counts[below]
-                    here.append(names[depth - 1])
-                    if table in counts:
-                        here.append(counts[table])
-                reached = len(here) if tuple(here) == path[: len(here)] else 0
-            else:
-                key, equals, _ = line.partition("=")
-                place = (*here, key.strip().strip("\"'"))
-                reached = len(place) if equals and place == path[: len(place)] else 0
+        for number, place in self._places():
+            reached = len(place) if place == path[: len(place)] else 0
             if reached and (best is None or reached > best[0]):
                 best = (reached, number)
         return None if best is None else best[1]
+
+    def _places(self) -> Iterator[tuple[int, Path]]:
+        """Yield each line that begins a table or a value, with its path."""
+        counts: dict[tuple[str, ...], int] = {}
+        here: list[str | int] = []
+        quote = ""
+        for number, line in enumerate(self._text.split("\n"), 1):
+            inside, quote = quote, _quote_after(line, quote)
+            if inside:
+                continue
+            header = _HEADER.match(line)
+            if header is None:
+                key, equals, _ = line.partition("=")
+                if equals:
+                    yield number, (*here, key.strip().strip("\"'"))
+                continue
+            names = tuple(part.strip().strip("\"'") for part in header[2].split("."))
+            if header[1] == "[[":
+                counts[names] = counts.get(names, -1) + 1
+                for below in [name for name in counts if name[: len(names)] == names and name != names]:
+                    del counts[below]
+            here = []
+            for depth, name in enumerate(names, 1):
+                here.append(name)
+                if names[:depth] in counts:
+                    here.append(counts[names[:depth]])
+            yield number, tuple(here)
+
+
+def _quote_after(line: str, quote: str) -> str:
+    """Return the quotes of the text over several lines that is open after a line, if one is."""
+    for found in _QUOTES.findall(line):
+        if not quote:
+            quote = found
+        elif quote == found:
+            quote = ""
+    return quote
 
 
 def load(text: bytes, form: str) -> Document:

@@ -376,6 +376,8 @@ def _is_name(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, (dict, list)):
+        return "a table" if isinstance(value, dict) else "a list"
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

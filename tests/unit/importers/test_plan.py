@@ -126,7 +126,7 @@ def test_every_fault_is_said_once_with_its_place() -> None:
         "nodes[1].needs: a key of it must be a name (1 to 64 of A-Za-z0-9._@:/-), not 'b d'",
         "nodes[1].ref: ref 'a' is taken by nodes[0]",
         "nodes[2]: a node must be a table of fields, not 'just text'",
-        "nodes[3].after[0]: it must name a node, not {'x': 1}",
+        "nodes[3].after[0]: it must name a node, not a table",
         "nodes[3].children[0].max_attempts: it must be a whole number from 1 to 1000000000 or null, not 'few'",
         "nodes[3].children[0].parent: it stands under a parent and names one too",
         "nodes[4].deps[0].when: it must be one of after_ok, after_any, not 'never'",
@@ -165,6 +165,7 @@ def test_needs_over_the_plans_own_capacities_are_a_fault() -> None:
         ("yaml", "- ref: a\n- kind: goal\n  children:\n  - ref: b\n    # why\n    cost: x\n", 6),
         ("yaml", "nodes:\n- ref: a\n- kind: goal\n  children: [{ref: b,\n    cost: x}]\n", 5),
         ("toml", '[[nodes]]\nref = "a"\n[[nodes]]\nref = "g"\n[[nodes.children]]\nref = "b"\ncost = "x"\n', 7),
+        ("toml", '[[nodes]]\nsummary = """\n[[nodes]]\n"""\n[[nodes]]\n[[nodes.children]]\n"cost" = "x"\n', 7),
     ],
 )
 def test_the_line_of_a_fault_is_found(form: str, text: str, line: int) -> None:
