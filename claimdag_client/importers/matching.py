@@ -5,6 +5,8 @@ A node stands for a row if its summary opens with the id of the row; without an 
 
 from __future__ import annotations
 
+from hashlib import sha1
+
 from claimdagd.limits import SUMMARY_MAX_BYTES
 
 TYPE_CHECKING = False
@@ -21,6 +23,8 @@ TERMINAL = frozenset({"done", "failed", "cancelled"})
 #: Held work: its summary, cost, priority and role may change, but not what it stands on.
 HELD = frozenset({"claimed", "running", "completing"})
 GROUPS = frozenset({"goal", "molecule"})
+#: A ref is no longer than this.
+REF_MAX = 256
 HELD_MARK = " [held: "
 NEW, UPDATE, DONE, CANCEL, KEEP, SAME = "new", "update", "done", "cancel", "keep", "same"
 
@@ -156,19 +160,29 @@ def _is_ours(found: Resolved, node: View, under: str | None) -> bool:
 def _new(found: Resolved, item: Item, ids: Mapping[str, str], known: _Known, under: str | None) -> Step:
     fields = found.node(item)
     step = Step(NEW, item.key, fields["summary"], place=item.place)
+    fields["ref"] = _ref_of(item.key)
     if "deps" in fields:
-        fields["deps"] = [{**dep, "on": ids.get(dep["on"], dep["on"])} for dep in fields["deps"]]
+        fields["deps"] = [{**dep, "on": ids.get(dep["on"]) or _ref_of(dep["on"])} for dep in fields["deps"]]
     parent = fields.pop("parent", None)
     if parent in ids:
         parent = ids[parent]
         if known.nodes[parent]["status"] in TERMINAL:
             step.why = f"its parent {parent} is finished here"
             parent = None
+    elif parent is not None:
+        parent = _ref_of(parent)
     parent = parent or under
     if parent is not None:
         fields["parent"] = parent
     step.fields = fields
     return step
+
+
+def _ref_of(key: str) -> str:
+    """Return the ref of a new node: its key, or a name that stands for one that is too long for a ref."""
+    if len(key) <= REF_MAX:
+        return key
+    return f"{key[:REF_MAX - 50]}-{sha1(key.encode(errors='replace'), usedforsecurity=False).hexdigest()}"
 
 
 def _changed(

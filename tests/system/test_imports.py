@@ -197,3 +197,46 @@ def test_a_file_that_nothing_reads_is_refused_by_name(claimdag: Claimdag, tmp_pa
     ran = claimdag("import", str(path))
     assert ran.returncode == 1
     assert "taskmaster" in ran.stderr
+
+
+ISSUE = {"title": "t", "issue_type": "task", "status": "open"}
+ODD: dict[str, tuple[str, str, int]] = {
+    "bom and carriage returns": ("tasks", "\ufeff- [ ] T001 a\r\n- [ ] T002 b\r\n", 2),
+    "ids that stand twice": ("tasks", "- [ ] T001 a\n- [ ] T001 b\n", 1),
+    "a cycle": ("tasks", "- [ ] T001 a after T002\n- [ ] T002 b after T001\n", 2),
+    "an unknown mark": ("tasks", "- [?] a\n", 1),
+    "a title of 64 KB": ("tasks", f"- [ ] {'é' * 32768}\n- [x] {'é' * 32768}\n", 1),
+    "500 levels": ("tasks", "".join(f"{' ' * (2 * n)}- [ ] level {n}\n" for n in range(500)), 500),
+    "emoji, tabs and numbers": ("tasks", "1. [ ] \U0001f600 a\tb\n\t1) [ ] \u202eevil\n", 2),
+    "code that looks like boxes": ("tasks", "```\n- [ ] a\n```\n\n    - [ ] b\n", 0),
+    "a list twice": ("tasks", "- [ ] write\n## x\n- [ ] write\n- [~] write\n", 4),
+    "500 levels of issues": (
+        "github",
+        json.dumps([{"number": n, "title": "t", "parent": {"number": n - 1}} for n in range(1, 501)]),
+        500,
+    ),
+    "an issue with a title of 64 KB": ("beads", json.dumps({**ISSUE, "id": "p-1", "title": "é" * 32768}), 1),
+    "half a character": ("beads", '{"id": "p-1", "title": "\\ud83d", "issue_type": "task"}', 1),
+    "names with blanks": ("dot", 'digraph { "a b" -> "c\\"d" }', 2),
+    "cells with line ends": ("csv", 'ref,summary\r\na,"x\r\ny"\r\n', 1),
+    "subtasks 200 deep": (
+        "taskmaster",
+        '{"tasks": [' + '{"id": 1, "title": "t", "subtasks": [' * 200 + "]}" * 200 + "]}",
+        200,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_file_gives_the_right_nodes_and_is_found_again(name: str, claimdag: Claimdag, tmp_path: Path) -> None:
+    """Faults or not: what is left is sound, and a second import changes nothing."""
+    source, text, count = ODD[name]
+    path = tmp_path / "file"
+    path.write_bytes(text.encode())
+    first = claimdag("import", source, str(path), "--skip-bad")
+    assert first.returncode == 0, first.stderr[-500:]
+    assert len(claimdag("list", "--all", "--json").stdout.splitlines()) == count
+    second = claimdag("import", source, str(path), "--skip-bad")
+    assert "new  " not in second.stdout
+    assert "update" not in second.stdout, second.stdout[-500:]

@@ -51,6 +51,7 @@ def test_rows_that_no_node_opens_with_are_new() -> None:
     fields = comparison.steps[1].fields
     assert fields["parent"] == "7q2f-1"
     assert fields["deps"] == [{"on": "7q2f-1"}, {"on": "p-3"}]
+    assert comparison.steps[1].fields["ref"] == "p-2"
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,15 @@ def test_rows_without_an_id_are_found_by_their_whole_title() -> None:
     rows = [item("write the parser", "write the parser", shown=False), item("write", "write", shown=False)]
     comparison = compared(rows, nodes)
     assert [(step.action, step.id) for step in comparison.steps] == [("same", "7q2f-1"), ("update", "7q2f-2")]
+
+
+def test_a_key_that_is_too_long_for_a_ref_is_named_in_short() -> None:
+    """The same everywhere in the submission, and another one for another key."""
+    keys = ["x" * 5000, "x" * 5001]
+    rows = [item(keys[0], shown=False), item(keys[1], shown=False, parent=keys[0], deps=[keys[0]])]
+    first, second = (step.fields for step in compared(rows, []).steps)
+    assert len(first["ref"]) <= 256
+    assert first["ref"] == second["parent"] == second["deps"][0]["on"] != second["ref"]
 
 
 def test_of_several_nodes_of_one_row_the_unfinished_one_counts() -> None:
