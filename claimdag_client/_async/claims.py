@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 import anyio
 
 from claimdag_client._protocol import requests
-from claimdag_client._protocol.claim_base import HAND_BACK_S, LOOK_S, BaseClaim, Step
+from claimdag_client._protocol.claim_base import HAND_BACK_S, LOOK_S, Step
 from claimdag_client._protocol.failure_text import error_text
 from claimdag_client._protocol.held_claim import HeldClaim
 from claimdag_client._protocol.requests import Request
@@ -46,36 +46,13 @@ class Claim(AsyncClaimSurface):
         """Seconds left of the lease, as far as this client knows; renewals move it."""
         return self._held.expires_at - anyio.current_time()
 
-    async def complete_and_next(
-        self,
-        status: str = "done",
-        *,
-        summary: str | None = None,
-        error: str | None = None,
-        role: str | None = None,
-        slack: float | None = None,
-        strict: bool | None = None,
-        lease: float | None = None,
-        under: str | None = None,
-    ) -> Claim | None:
-        step = self._complete_and_next_step(
-            status, summary=summary, error=error, role=role, slack=slack, strict=strict, lease=lease, under=under
-        )
-        done, held = await self._call(step)
-        return Claim(self._caller, done.next, held) if done.next is not None and held is not None else None
-
-    complete_and_next.__doc__ = BaseClaim._complete_and_next_step.__doc__
-
     def on_lost(self, callback: Callable[[], None]) -> None:
         """Have `callback` called when the claim is lost, if the claim is not used as a context manager."""
         self._held.on_lost = callback
         if self._held.lost is not None:
             callback()
 
-    async def _take(self, step: Step[T]) -> T:
-        return (await self._call(step))[0]
-
-    async def _call(self, step: Step[T]) -> tuple[T, HeldClaim | None]:
+    async def _take(self, step: Step[T]) -> tuple[T, HeldClaim | None]:
         self._held.check()
         try:
             reply, held = await self._caller.call(step.request)
@@ -84,6 +61,9 @@ class Claim(AsyncClaimSurface):
                 raise lost from exc
             raise
         return step.finish(reply), held
+
+    def _claim(self, claimed: wire.Claimed, held: HeldClaim) -> Self:
+        return type(self)(self._caller, claimed, held)
 
     async def __aenter__(self) -> Self:
         if self._scope is not None:

@@ -311,9 +311,7 @@ def capacity(resource: str, units: int, *, actor: str | None = None) -> Request[
     return _request("capacity", wire.ResourceView, resource=resource, units=units, actor=actor)
 
 
-def wait(
-    *ids: str, timeout: float | None = None, under: str | None = None
-) -> Request[tuple[wire.NodeView, ...]]:
+def wait(*ids: str, timeout: float | None = None, under: str | None = None) -> Request[tuple[wire.NodeView, ...]]:
     """Wait until all of these nodes are finished, and return them. Raises Timeout after `timeout` seconds.
 
     `under` is one of them: it ends with everything below it. Without any, wait for all work that is unfinished now.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from claimdag_client._protocol import requests
 from claimdag_client._protocol.claim_base import BaseClaim, Step
+from claimdag_client._protocol.held_claim import HeldClaim
 from claimdag_client._protocol.requests import Request
 from claimdagd import wire
 
@@ -20,6 +21,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 #: What claiming gives: the claim of the blocking client, the pending claim of the async one.
 ClaimT = TypeVar("ClaimT")
+AsyncT = TypeVar("AsyncT", bound="AsyncClaimSurface")
+BlockingT = TypeVar("BlockingT", bound="BlockingClaimSurface")
 
 
 class Operation(Generic[P, T]):
@@ -60,6 +63,21 @@ class ClaimStep(Generic[P, T]):
         def __get__(self, claim: AsyncClaimSurface, owner: object) -> Callable[P, Coroutine[Any, Any, T]]: ...
         @overload
         def __get__(self, claim: BlockingClaimSurface, owner: object) -> Callable[P, T]: ...
+        def __get__(self, claim: object, owner: object) -> Any: ...
+
+
+class ClaimNextStep(Generic[P]):
+    """A method of a claim that ends it and returns the next claim, or None."""
+
+    def __init__(self, build: Callable[Concatenate[Any, P], Step[wire.Completed]]) -> None:
+        self.build = build
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, claim: AsyncT, owner: object) -> Callable[P, Coroutine[Any, Any, AsyncT | None]]: ...
+        @overload
+        def __get__(self, claim: BlockingT, owner: object) -> Callable[P, BlockingT | None]: ...
         def __get__(self, claim: object, owner: object) -> Any: ...
 
 
@@ -131,28 +149,41 @@ class ClaimSurface(BaseClaim):
     complete = ClaimStep(BaseClaim._complete_step)
     fail = ClaimStep(BaseClaim._fail_step)
     release = ClaimStep(BaseClaim._release_step)
+    complete_and_next = ClaimNextStep(BaseClaim._complete_and_next_step)
+
+    def _claim(self, claimed: wire.Claimed, held: HeldClaim) -> Self:
+        """Make a claim of the same kind, of the same client."""
+        raise NotImplementedError
+
+    def _next(self, completed: wire.Completed, held: HeldClaim | None) -> Self | None:
+        """Return the claim that came with the end of this one, if there is one."""
+        if completed.next is None or held is None:
+            return None
+        return self._claim(completed.next, held)
 
 
 class AsyncClaimSurface(ClaimSurface):
     """The steps as coroutine functions."""
 
-    async def _take(self, step: Step[T]) -> T:
-        """Make the request of a step and note what its reply means."""
+    async def _take(self, step: Step[T]) -> tuple[T, HeldClaim | None]:
+        """Make the request of a step and note what its reply means; return that, and the claim that it brought."""
         raise NotImplementedError
 
     def __init_subclass__(cls) -> None:
         _install(cls, ClaimSurface, ClaimStep, _async_step)
+        _install(cls, ClaimSurface, ClaimNextStep, _async_next_step)
 
 
 class BlockingClaimSurface(ClaimSurface):
     """The steps as functions."""
 
-    def _take(self, step: Step[T]) -> T:
-        """Make the request of a step and note what its reply means."""
+    def _take(self, step: Step[T]) -> tuple[T, HeldClaim | None]:
+        """Make the request of a step and note what its reply means; return that, and the claim that it brought."""
         raise NotImplementedError
 
     def __init_subclass__(cls) -> None:
         _install(cls, ClaimSurface, ClaimStep, _blocking_step)
+        _install(cls, ClaimSurface, ClaimNextStep, _blocking_next_step)
 
 
 def _install(cls: type, surface: type, kind: type, make: Callable[[Any], Any]) -> None:
@@ -172,10 +203,10 @@ def _install(cls: type, surface: type, kind: type, make: Callable[[Any], Any]) -
 def _signature(build: Callable[..., Any], kind: type) -> inspect.Signature:
     """Return the signature of the method that `build` is declared for: with `self`, and the result of what is built."""
     shape = inspect.signature(build)
-    own = [] if kind is ClaimStep else [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    own = [] if kind in (ClaimStep, ClaimNextStep) else [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
     # As text, "Request[wire.NodeView]" gives "wire.NodeView".
     _, _, result = str(shape.return_annotation).removesuffix("]").partition("[")
-    returned = inspect.Signature.empty if kind is ClaimOperation else result
+    returned = {ClaimOperation: inspect.Signature.empty, ClaimNextStep: "Claim | None"}.get(kind, result)
     return shape.replace(parameters=[*own, *shape.parameters.values()], return_annotation=returned)
 
 
@@ -202,13 +233,27 @@ def _claim_operation(build: Callable[..., Request[wire.Claimed]]) -> Callable[..
 
 def _async_step(build: Callable[..., Step[Any]]) -> Callable[..., Awaitable[Any]]:
     async def method(self: AsyncClaimSurface, /, *args: Any, **kwargs: Any) -> Any:
-        return await self._take(build(self, *args, **kwargs))
+        return (await self._take(build(self, *args, **kwargs)))[0]
+
+    return method
+
+
+def _async_next_step(build: Callable[..., Step[wire.Completed]]) -> Callable[..., Awaitable[Any]]:
+    async def method(self: AsyncClaimSurface, /, *args: Any, **kwargs: Any) -> Any:
+        return self._next(*await self._take(build(self, *args, **kwargs)))
 
     return method
 
 
 def _blocking_step(build: Callable[..., Step[Any]]) -> Callable[..., Any]:
     def method(self: BlockingClaimSurface, /, *args: Any, **kwargs: Any) -> Any:
-        return self._take(build(self, *args, **kwargs))
+        return self._take(build(self, *args, **kwargs))[0]
+
+    return method
+
+
+def _blocking_next_step(build: Callable[..., Step[wire.Completed]]) -> Callable[..., Any]:
+    def method(self: BlockingClaimSurface, /, *args: Any, **kwargs: Any) -> Any:
+        return self._next(*self._take(build(self, *args, **kwargs)))
 
     return method

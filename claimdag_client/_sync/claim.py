@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from claimdag_client._protocol.claim_base import HAND_BACK_S, BaseClaim, Step
+from claimdag_client._protocol.claim_base import HAND_BACK_S, Step
 from claimdag_client._protocol.failure_text import error_text
 from claimdag_client._protocol.held_claim import HeldClaim
 from claimdag_client._protocol.requests import Request
@@ -53,30 +53,7 @@ class Claim(BlockingClaimSurface):
         """Wait until the claim is lost, at most `timeout` seconds; return whether it is."""
         return self._gone.wait(timeout)
 
-    def complete_and_next(
-        self,
-        status: str = "done",
-        *,
-        summary: str | None = None,
-        error: str | None = None,
-        role: str | None = None,
-        slack: float | None = None,
-        strict: bool | None = None,
-        lease: float | None = None,
-        under: str | None = None,
-    ) -> Claim | None:
-        step = self._complete_and_next_step(
-            status, summary=summary, error=error, role=role, slack=slack, strict=strict, lease=lease, under=under
-        )
-        done, held = self._call(step)
-        return Claim(self._caller, done.next, held) if done.next is not None and held is not None else None
-
-    complete_and_next.__doc__ = BaseClaim._complete_and_next_step.__doc__
-
-    def _take(self, step: Step[T]) -> T:
-        return self._call(step)[0]
-
-    def _call(self, step: Step[T]) -> tuple[T, HeldClaim | None]:
+    def _take(self, step: Step[T]) -> tuple[T, HeldClaim | None]:
         self.check()
         try:
             reply, held = self._caller.call(step.request)
@@ -85,6 +62,9 @@ class Claim(BlockingClaimSurface):
                 raise lost from exc
             raise
         return step.finish(reply), held
+
+    def _claim(self, claimed: wire.Claimed, held: HeldClaim) -> Self:
+        return type(self)(self._caller, claimed, held)
 
     def __enter__(self) -> Self:
         self.check()

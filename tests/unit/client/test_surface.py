@@ -86,12 +86,12 @@ class Steps:
         class Blocking(BlockingClaimSurface):
             def _take(self, step: Step[Any]) -> Any:
                 taken.append(step.request)
-                return step.finish(None)
+                return step.finish(None), None
 
         class Async(AsyncClaimSurface):
             async def _take(self, step: Step[Any]) -> Any:
                 taken.append(step.request)
-                return step.finish(None)
+                return step.finish(None), None
 
         cls: Any = Blocking if kind is BlockingClaimSurface else Async
         self.claim = cls.__new__(cls)
