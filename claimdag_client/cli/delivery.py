@@ -1,7 +1,7 @@
 """What happens to a command whose answer cannot be printed: a claim is given back, every other change is told.
 
-Whoever runs `claimdag next` reads the claim from its output. If that cannot be written, nobody knows of the claim, and
-the node would be held until its lease ends. This module is imported in that case alone.
+A caller of `claimdag next` learns its claim from the output alone. If that cannot be written, the claim is unknown to
+any caller, and the node would be held until the lease ends. This module is imported in that case only.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _choice_flags() -> dict[str, Flag]:
         "role": Flag("--role", value=values.ROLE, metavar="ROLE", field="role",
                      about=f"what this worker does best: {', '.join(ROLES)}"),
         "slack": Flag("--slack", value=values.SLACK, metavar="COST", field="slack",
-                      about="prefer a node of this role if its depth is within COST of the deepest"),
+                      about="prefer a node of this role if its depth is at most COST below the deepest"),
         "strict": Flag("--strict", field="strict", about="take no node of another role"),
     }  # fmt: skip
 
@@ -175,7 +175,7 @@ def _file_flags() -> dict[str, Flag]:
         "dry_run": Flag("--dry-run", about="say what would be done, and create nothing"),
         "skip_bad": Flag("--skip-bad",
                          about="go on without what is faulty; what that leaves in doubt is held back"),
-        "keep_holders": Flag("--keep-holders", about="hold back what somebody has in hand there"),
+        "keep_holders": Flag("--keep-holders", about="hold back what a person has in hand there"),
         "verbose": Flag("--verbose", about="tell each row that is held back or left out"),
         "force": Flag("--force", about="also a unit that claimdag did not write"),
         "agents": Flag("--agents", about="write what agents' hosts read: instructions, MCP, hooks"),

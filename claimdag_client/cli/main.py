@@ -26,7 +26,7 @@ REPORT_TO = "the issue tracker of the claimdagd project"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; its exit status."""
+    """Run one command line and return its exit status."""
     streams.prepare()
     try:
         status = _run(streams.decoded(sys.argv[1:] if argv is None else argv))
@@ -219,7 +219,7 @@ def _report_system_error(verb: str, error: OSError, doing: str) -> int:
     try:
         os.getcwd()
     except OSError:
-        # It is the one thing that a relative path needs and that nobody looks at.
+        # A relative path needs it, and the error names the path only.
         message = "the working directory is gone, so no path relative to it leads anywhere"
         return _complain(verb, message, "go to a directory that exists, or give absolute paths", 71)
     named = f"{error.filename}: " if error.filename else ""

@@ -1,4 +1,4 @@
-"""What a refusal means for the person at the shell: its exit status, its details, and the next step."""
+"""Explain a refusal to the person at the shell: its exit status, its details, and the next step."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _NEXT = {
 
 
 def status_of(code: str) -> int:
-    """The exit status of a refusal."""
+    """Return the exit status of a refusal."""
     return {"nothing_runnable": NOTHING_RUNNABLE, "nothing_pending": NOTHING_PENDING}.get(code, REFUSED)
 
 
 def explain(refused: Refused) -> tuple[list[str], str]:
-    """Lines of detail, and the next step. Neither is clean yet."""
+    """Return lines of detail and the next step. Neither is clean yet."""
     details = refused.details
     if refused.code == "gen_mismatch":
         now = f"it is at generation {details['gen']} now: " if "gen" in details else ""
-        return [], f"{now}somebody else may have it; claimdag get {details.get('id', 'ID')}"
+        return [], f"{now}another actor may hold it; claimdag get {details.get('id', 'ID')}"
     if refused.code == "assignee_busy":
         held = details.get("id", "ID")
         return [], f"claimdag complete {held} --gen {details.get('gen', 'N')}, or claimdag release {held}"
@@ -81,7 +81,7 @@ def wrong_flags(refused: Refused, session: Session) -> list[str]:
 
 
 def _next(code: str, details: Mapping[str, Any]) -> str:
-    """The next step in words; none where it would name a node and the refusal is of none yet."""
+    """Return the next step in words, or "" if it would name a node and the refusal names none."""
     step = _NEXT.get(code, "")
     id = details.get("id") or next(iter(details.get("ids") or ()), None)
     if "{id}" in step and id is None:
@@ -117,17 +117,17 @@ def _held_up(details: Mapping[str, Any]) -> list[str]:
     if details.get("next_expiry") is not None:
         lines.append(f"the next lease runs out in {duration(details['next_expiry'])}")
     if details.get("stuck"):
-        lines.append("no claim is live whose end could free anything: only a person or new work can help")
+        lines.append("no live claim can free anything by its end: only a person or new work can help")
     lines.extend(deadlock_text(deadlock) for deadlock in details.get("deadlocks") or ())
     return lines
 
 
 def _way_out(details: Mapping[str, Any]) -> str:
-    """What a person can do where nothing can run; where time helps, only where to look."""
+    """Return what a person can do if nothing can run; if time helps, only where to look."""
     for deadlock in details.get("deadlocks") or ():
         if isinstance(deadlock, dict) and deadlock.get("subtrees") and deadlock.get("resources"):
             more = f"claimdag capacity {deadlock['resources'][0]} UNITS"
             return f"{more} makes more of it, or end one of them: claimdag cancel {deadlock['subtrees'][-1]}"
     if details.get("stuck") and details.get("blocked"):
-        return "claimdag list --status blocked, and let one go: claimdag upsert ID --status todo"
+        return "claimdag list --status blocked, then release one: claimdag upsert ID --status todo"
     return "claimdag status"

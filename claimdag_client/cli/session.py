@@ -40,11 +40,11 @@ READING_OPS = frozenset(
 
 
 class UsageError(Exception):
-    """The command line itself is wrong; nothing was asked of the daemon."""
+    """The command line itself is wrong. No request was sent."""
 
 
 class Failed(Exception):
-    """The verb could not do it, for a reason of this side: a file that cannot be read, faults in a plan."""
+    """The command failed on the client's side: a file cannot be read, a plan has faults."""
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class Failed(Exception):
 
 
 class Session:
-    """One run of one verb: the connection, made at the first question, and where the answers are written."""
+    """One run of one command: its connection, made at the first request, and its output."""
 
     def __init__(self, verb: str, place: Endpoint) -> None:
         self.verb = verb
@@ -63,7 +63,7 @@ class Session:
         self.paint = Paint(sys.stdout)
         #: The node that the command line is about, for what is said of a refusal.
         self.named: str | None = None
-        #: What is going on, for the report of an error that nobody expected.
+        #: What is going on, for the report of an unexpected error.
         self.doing = "reading the command line"
         #: What was changed and is not yet told: each request, and its answer.
         self.changes: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
@@ -73,7 +73,7 @@ class Session:
 
     @property
     def connection(self) -> Connection:
-        """The connection to the daemon, which is started where none listens unless that was forbidden."""
+        """Return the connection to the daemon; one is started if none listens, unless --no-start is given."""
         if self._connection is None:
             self.doing = "connecting to the daemon"
             limit_s = SILENCE_LIMIT_S if self._until is None else self._time_left() + ANSWER_SLACK_S
@@ -92,7 +92,7 @@ class Session:
         return self._connection
 
     def limit(self, seconds: float) -> None:
-        """Let the whole command take `seconds`, connecting included, whatever the daemon does."""
+        """Let the whole command take `seconds`, connecting included, even if the daemon hangs."""
         self._limit_s = seconds
         self._until = time.monotonic() + seconds
 
@@ -104,11 +104,11 @@ class Session:
         return self._until is not None and self._time_left() < self._limit_s - ANSWER_SLACK_S / 2
 
     def ask(self, op: str, /, **fields: Any) -> dict[str, Any]:
-        """The `ok` of an op; fields that are None are not sent."""
+        """Ask an op and return its `ok`. Fields that are None are not sent."""
         return self.put({"op": op, **{name: value for name, value in fields.items() if value is not None}})
 
     def put(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask a request that is whole already: its `ok`. A change is kept until it is told."""
+        """Ask a complete request and return its `ok`. A change is kept until it is delivered."""
         connection = self.connection
         if self._connecting_was_slow():
             # The time that connecting took is part of the time that the user allowed.
@@ -128,7 +128,7 @@ class Session:
             self.changes.append((request, ok))
 
     def node_id(self, text: str) -> str:
-        """A whole id: a bare number is one of the graph that the daemon serves."""
+        """Return a complete id: a bare number gets the tag of the graph that the daemon serves."""
         if text.isascii() and text.isdigit():
             return f"{self.connection.graph}-{int(text)}"
         return text
@@ -147,15 +147,15 @@ class Session:
         streams.write(json_line(value) + "\n")
 
     def deliver(self) -> None:
-        """Hand everything written to the reader: what was changed is told then. Raises OutputError."""
+        """Flush standard output and forget the changes, which the reader knows then. Raises OutputError."""
         streams.flush()
         self.changes.clear()
 
     def note(self, line: str) -> None:
-        """Write a line, clean already, beside the output."""
+        """Write a line, clean already, to standard error."""
         streams.tell(f"claimdag: {self.verb}: {line}\n")
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()

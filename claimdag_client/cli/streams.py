@@ -53,7 +53,7 @@ def _is_ascii(stream: TextIO) -> bool:
 
 
 def decoded(arguments: Sequence[str]) -> list[str]:
-    """Return arguments as UTF-8 text, whatever the locale's encoding. Bytes that are not UTF-8 stay lone surrogates."""
+    """Return arguments as UTF-8 text in a locale of any encoding. Bytes that are not UTF-8 stay lone surrogates."""
     if sys.getfilesystemencoding() == "utf-8":
         return [*arguments]
     return [os.fsencode(argument).decode("utf-8", "surrogateescape") for argument in arguments]
@@ -97,7 +97,7 @@ def _abandon(descriptor: int) -> None:
 
 
 def tell(text: str) -> None:
-    """Write text, clean already, to standard error. If it cannot be written, there is nobody to tell."""
+    """Write text, clean already, to standard error. An error is ignored: there is no other way to report it."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(text)

@@ -1,6 +1,6 @@
-"""Puts the systemd user units in place for this user, and takes them away again. It never runs systemctl itself.
+"""Install the systemd user units for this user, and remove them. This module never runs systemctl itself.
 
-A unit file that somebody else wrote is left alone unless that is asked for.
+A unit file that claimdag did not write is left as it is unless --force is given.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
             "cancel": ("requests", "end a node and everything under it"),
             "rm": ("words", "cancel nodes and hide them from the list"),
             "reopen": ("requests", "bring a finished node back"),
-            "reclaim": ("requests", "take back claims that have gone quiet"),
+            "reclaim": ("requests", "end claims that have gone quiet"),
             "archive": ("requests", "hide a finished node from the list"),
             "unarchive": ("requests", "show it there again"),
         },

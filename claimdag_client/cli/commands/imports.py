@@ -197,7 +197,7 @@ COMMANDS = {
             "--prune-missing, and nothing is written to the tracker.\n\n"
             "What is finished there counts as met. What the tracker would not offer comes as blocked, with the reason "
             "at the end of its summary and in `claimdag why`; so does what waits on anything that is not known to be "
-            "finished. What somebody has in hand there (beads: in_progress, hooked; task-master: in-progress) is "
+            "finished. What a person has in hand there (beads: in_progress, hooked; task-master: in-progress) is "
             "offered here, or held with --keep-holders."
         ),
         examples=(

@@ -30,7 +30,7 @@ COMMANDS = {
         flags={"report_format": "", "under": ""},
         about=(
             "Print the state of the work to paste elsewhere: a check list in Markdown, JSON lines, a table in CSV, "
-            "or a comment for GitHub, in which nobody is mentioned. Finished work that was pruned is not in it. "
+            "or a comment for GitHub, which mentions no person. Finished work that was pruned is not in it. "
             "Nothing is written to any tracker."
         ),
         examples=("claimdag report", "claimdag report --format github-comment --under 3 | gh issue comment 12 -F -"),

@@ -85,7 +85,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "reclaim": Command(
         op="reclaim", flags={"quiet_for": "", "actor": "", "once": "", "json": ""}, show="ids",
-        about="Take back claims whose holders have gone quiet. Prints the ids of their nodes.",
+        about="End the claims of holders that have gone quiet, so that their nodes are ready. Prints their ids.",
         examples=("claimdag reclaim --lease 5m",),
     ),
     "link": Command(

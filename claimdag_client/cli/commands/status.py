@@ -112,7 +112,7 @@ def _sections(answers: _Answers, paint: Paint) -> list[_Section]:
 
 
 def _is_held(node: View) -> bool:
-    """Whether somebody holds it; a group is running when something under it is."""
+    """Say whether a node is held. A group is never held: it is running while a node under it is."""
     return node["status"] in LIVE and node["kind"] not in GROUPS
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TextIO
 
-#: A daemon that went away gets this long to be brought back by whoever looks after it, before one is started from here.
+#: A daemon that went away has this long to come back, under systemd say, before one is started from here.
 START_AFTER_S = 5.0
 #: How often a progress bar moves by itself.
 REDRAW_S = 0.2

@@ -137,7 +137,7 @@ def stats(ok: Answer, paint: Paint) -> Iterable[str]:
 
 
 def deadlock_text(deadlock: Any) -> str:
-    """A deadlock in words, as the daemon says it."""
+    """Return the daemon's words for a deadlock."""
     if isinstance(deadlock, dict):
         return str(deadlock.get("text") or deadlock.get("message") or deadlock)
     return str(deadlock)

@@ -18,7 +18,7 @@ TERMINAL = ("done", "failed", "cancelled")
 GROUPS = ("goal", "molecule")
 COLUMNS = ("ref", "summary", "kind", "role", "status", "parent", "after", "after_any", "cost", "priority", "assignee",
            "error")  # fmt: skip
-#: Characters that would make a link, a tag or emphasis of somebody's words; a mention is broken by a blank of no width.
+#: Characters that would make a link, a tag or emphasis of a person's words; a mention is broken by a blank of no width.
 _MARKDOWN = str.maketrans({**{char: f"\\{char}" for char in "\\`*_<>[]|"}, "@": "@\u200b"})
 SECTIONS = (("Done", ("done",)), ("In hand", ("claimed", "running", "completing")), ("Failed", ("failed", "cancelled")),
             ("Next", ("ready",)), ("Waiting", ("todo", "blocked")))  # fmt: skip

@@ -81,7 +81,7 @@ class Paint:
 
 
 def size_of_terminal() -> tuple[int, int]:
-    """Columns and rows, with something sensible where nobody says."""
+    """Return columns and rows, or 100 and 24 if neither the environment nor the terminal says."""
     columns, rows = (_positive(os.environ.get(name)) for name in ("COLUMNS", "LINES"))
     if not (columns and rows):
         try:

@@ -40,7 +40,7 @@ def test_next_step_of_a_refusal_names_what_was_refused(
     [
         ({"leases": 2, "stuck": False}, "claimdag status"),
         ({"leases": 1, "blocked": 3, "stuck": False}, "claimdag status"),
-        ({"blocked": 3, "stuck": True}, "claimdag list --status blocked, and let one go:"),
+        ({"blocked": 3, "stuck": True}, "claimdag list --status blocked, then release one:"),
         (
             {"resources": 2, "stuck": True, "deadlocks": [{"subtrees": ["7q2f-1", "7q2f-4"], "resources": ["a", "b"]}]},
             "claimdag capacity a UNITS makes more of it, or end one of them: claimdag cancel 7q2f-4",
