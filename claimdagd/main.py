@@ -23,7 +23,7 @@ from claimdagd.app import Opened, open_service
 from claimdagd.descriptors import hold_standard_streams
 from claimdagd.limits import EXIT_ALREADY_RUNNING, EXIT_BUG, EXIT_CORRUPT, EXIT_OS, EXIT_STORAGE, EXIT_UNSAFE
 from claimdagd.model import LEASE_MAX_S, TAG_ALPHABET
-from claimdagd.paths import UnsafePathError
+from claimdagd.paths import UnsafePathError, graph_name
 from claimdagd.server.host import logs, open_files
 from claimdagd.server.host.lock import Held
 from claimdagd.server.host.place import Place
@@ -57,6 +57,7 @@ examples:
   claimdagd
   claimdagd --dir ~/graph --durability fsync     a state that survives the machine
   claimdagd --dir ~/graph --salvage              after it refused a damaged one
+  claimdagd --graph website                      a graph of its own for one project
 
 Exit status: 0 it was told to leave, 2 wrong use, 65 the state is damaged or of another format, 71 the system does
 not give what it needs, such as open files, 74 the state cannot be read or written or its directory, lock or socket
@@ -103,10 +104,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
     max_connections = open_files.connections_allowed()
     notifier = Notifier.from_environ(os.environ, os.getpid())
-    place = Place.take(arguments.dir, arguments.socket, os.environ, os.geteuid())
+    place = Place.take(
+        arguments.dir, arguments.socket, os.environ, os.geteuid(), graph_option=arguments.graph
+    )
     opened = _open(arguments, place.directory)
     service, graph, store, _ = opened
     listener = place.listen()
+    named = _named(graph_name(place.directory), graph.tag)
     server = Server(
         service,
         listener,
@@ -115,12 +119,12 @@ def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
         notifier=notifier,
         sync=store.sync if arguments.durability == "fsync" else None,
         ownership_lost=place.ownership_lost,
-        status=lambda: _status(opened, server),
+        status=lambda: _status(named, opened, server),
         housekeep=Housekeeping(service, repeats),
     )
     log.info(
         "serving graph %s (%d nodes) at %s, pid %d, claimdagd %s",
-        graph.tag, len(graph.vertices), listener.path, os.getpid(), __version__,
+        named, len(graph.vertices), listener.path, os.getpid(), __version__,
     )  # fmt: skip
     try:
         return anyio.run(server.run, arguments.backend, backend=arguments.backend, backend_options=_loop(arguments))
@@ -133,7 +137,11 @@ def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
 def _open(arguments: argparse.Namespace, directory: str) -> Opened:
     """Open the service, and spare the collector what is on disk."""
     config = Config(
-        grace_s=arguments.grace, fsync=arguments.durability == "fsync", pid=os.getpid(), check=arguments.check
+        grace_s=arguments.grace,
+        fsync=arguments.durability == "fsync",
+        pid=os.getpid(),
+        graph_name=graph_name(directory),
+        check=arguments.check,
     )
     opened = open_service(
         OsFiles(), directory, SystemClock(), config,
@@ -183,11 +191,16 @@ def collect_young_objects() -> None:
     gc.freeze()
 
 
-def _status(opened: Opened, server: Server) -> str:
+def _status(named: str, opened: Opened, server: Server) -> str:
     """Return the line of `systemctl status`."""
     graph = opened.graph
     nodes, live, connections = len(graph.vertices), graph.live, len(server.connections)
-    return f"graph {graph.tag}: {nodes} nodes, {live} claimed, {connections} connected"
+    return f"graph {named}: {nodes} nodes, {live} claimed, {connections} connected"
+
+
+def _named(name: str | None, tag: str) -> str:
+    """Return the name of the graph, if it has one, and its tag."""
+    return f"{name} ({tag})" if name else tag
 
 
 def _new_tag() -> str:
@@ -213,6 +226,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"claimdagd {__version__}")
     parser.add_argument("--dir", metavar="DIR", help="where the state is kept (default: see below)")
     parser.add_argument("--socket", metavar="PATH", help="where to listen (default: CLAIMDAG_SOCKET, else DIR/sock)")
+    parser.add_argument("--graph", metavar="NAME", help="serve the graph of that name, in DIR/graphs/NAME")
     parser.add_argument("--max-nodes", metavar="N", type=_count, default=4096, help="the graph's cap (4096)")
     parser.add_argument("--lease", metavar="S", type=_positive, default=900.0, help="a claim's seconds (900)")
     parser.add_argument(

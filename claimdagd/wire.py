@@ -398,6 +398,8 @@ class HelloOk(Reply, frozen=True, kw_only=True):
     version: str
     protocol: int
     graph: str
+    #: The name of the graph, null for the default one.
+    name: str | None = None
     pid: int
     limits: Limits
 

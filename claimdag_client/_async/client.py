@@ -34,6 +34,7 @@ async def connect(
     socket: str | os.PathLike[str] | None = None,
     *,
     directory: str | None = None,
+    graph: str | None = None,
     start: bool = False,
     name: str = "claimdag_client",
     patience_s: float | None = 60.0,
@@ -46,13 +47,14 @@ async def connect(
     Args:
         socket: The daemon's socket; else that of `directory`, else what the environment says (see docs/client.md).
         directory: The daemon's directory.
+        graph: The name of a graph, in a directory of its own; else what CLAIMDAG_GRAPH or `.claimdag.toml` says.
         start: Start a daemon if none listens.
         name: What the daemon is told that this program is.
         patience_s: How long to look for a daemon that went away, or to wait for one that is silent, before calls raise
             Unreachable. None: indefinitely.
         on_notice: Called with each event that concerns no claim, such as a deadlock.
     """
-    endpoint = Endpoint(None if socket is None else os.fspath(socket), directory)
+    endpoint = Endpoint(None if socket is None else os.fspath(socket), directory, graph=graph)
     path = endpoint.socket
     start_one = functools.partial(connect_blocking, endpoint, client=name) if start else None
     if start_one is not None:

@@ -36,6 +36,7 @@ def connect(
     socket: str | os.PathLike[str] | None = None,
     *,
     directory: str | None = None,
+    graph: str | None = None,
     start: bool = False,
     name: str = "claimdag_client",
     patience_s: float | None = 60.0,
@@ -46,7 +47,7 @@ def connect(
     The arguments are those of the async `claimdag_client.connect`; `on_notice` is called in the client's thread, and
     must not make requests. Raises Unreachable if there is no daemon, Mismatch if it speaks another protocol.
     """
-    endpoint = Endpoint(None if socket is None else os.fspath(socket), directory)
+    endpoint = Endpoint(None if socket is None else os.fspath(socket), directory, graph=graph)
     path = endpoint.socket
     reach = functools.partial(connect_blocking, endpoint, client=name)
     first = reach(start=start, limit_s=SILENCE_LIMIT_S if start else hello_limit(patience_s))

@@ -7,7 +7,6 @@ import resource
 import sys
 import time
 
-from claimdag_client._transport.endpoint import directory_of
 from claimdag_client.errors import Unreachable
 from claimdagd import paths
 from claimdagd.limits import EXIT_ALREADY_RUNNING
@@ -43,7 +42,7 @@ class Autostart:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.path = endpoint.socket
-        self.directory = directory_of(endpoint.directory)
+        self.directory = endpoint.state_directory
         self.log_path = os.path.join(self.directory, "daemon.log")
         self.pid: int | None = None
         self.not_before = 0.0

@@ -49,6 +49,12 @@ class Connection:
         """The tag that every id of this graph begins with."""
         return str(self.hello.get("graph", ""))
 
+    @property
+    def graph_told(self) -> str:
+        """The graph for a person to read: its name, if it has one, and its tag."""
+        name = self.hello.get("name")
+        return f"{name} ({self.graph})" if name else self.graph
+
     def fileno(self) -> int:
         """Return the socket's descriptor."""
         return self._sock.fileno()

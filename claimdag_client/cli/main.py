@@ -70,13 +70,15 @@ def _read_place(argv: list[str], place: Endpoint) -> list[str]:
         name, equals, value = argv[index].partition("=")
         if name == "--no-start" and not equals:
             place.start = False
-        elif name in ("--socket", "--dir"):
+        elif name in ("--socket", "--dir", "--graph"):
             if not equals:
                 index += 1
                 if index == len(argv):
-                    raise ValueError(f"{name} needs a path")
+                    raise ValueError(f"{name} needs a {'name' if name == '--graph' else 'path'}")
                 value = argv[index]
-            if name == "--socket":
+            if name == "--graph":
+                place.graph = value
+            elif name == "--socket":
                 place.socket_path = streams.as_path(value)
             else:
                 place.directory = streams.as_path(value)
@@ -146,6 +148,7 @@ def _run_command(module: str, arguments: list[str], session: Session) -> int:
     place = session.place
     place.socket_path = getattr(args, "socket", place.socket_path)
     place.directory = getattr(args, "dir", place.directory)
+    place.graph = getattr(args, "graph", place.graph)
     place.start = place.start and command.starts and not getattr(args, "no_start", False)
     if (wait := getattr(args, "wait", None)) is not None:
         session.limit(wait)
@@ -238,6 +241,8 @@ def _report_refusal(refused: Refused, session: Session) -> int:
     if not message:
         what, message = verb, refused.message
     details, remedy = explain(refused)
+    if refused.code == "not_found" and session.is_of_another_graph(str(refused.details.get("id", ""))):
+        details = [*details, f"asked was graph {session.connection.graph_told} at {session.connection.path}"]
     status = _complain(what, message, "", status_of(refused.code))
     from claimdag_client.cli.render.text import clean
 
@@ -267,7 +272,7 @@ def _unknown(named: str) -> int:
 
 def _help() -> str:
     lines = [
-        "usage: claimdag [--socket PATH] [--dir DIR] [--no-start] VERB ...",
+        "usage: claimdag [--graph NAME] [--socket PATH] [--dir DIR] [--no-start] VERB ...",
         "",
         "Hand out the work of one session: who is on what, what is unblocked, what is finished.",
         "Without a daemon listening, one is started; it leaves by itself when it is idle and empty.",

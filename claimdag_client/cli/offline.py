@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from claimdag_client._transport.endpoint import Endpoint, directory_of
+from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client.cli.render.text import clock, duration
 from claimdagd.model import TERMINAL, Node, number_of
 from claimdagd.store.errors import StateError
@@ -79,7 +79,7 @@ def _shown(node: Node, *, terminal: bool, archived: bool, every: bool, status: s
 
 def read(place: Endpoint) -> OfflineState:
     """Read the last whole state of the daemon at `place`. Unreadable where there is none, or it is damaged."""
-    directory = directory_of(place.directory)
+    directory = place.state_directory
     try:
         if not os.path.isdir(directory):
             raise FileNotFoundError

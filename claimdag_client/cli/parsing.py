@@ -88,10 +88,11 @@ def make_parser(verb: str, about: str, examples: Sequence[str]) -> Parser:
         formatter_class=_Help,
         allow_abbrev=False,
     )
-    parser.takes = {"--socket": "a path", "--dir": "a path", "--no-start": "", "--help": ""}
+    parser.takes = {"--socket": "a path", "--dir": "a path", "--graph": "a name", "--no-start": "", "--help": ""}
     where = parser.add_argument_group("which daemon")
     where.add_argument("--socket", metavar="PATH", type=as_path, default=argparse.SUPPRESS, help="its socket")
     where.add_argument("--dir", metavar="DIR", type=as_path, default=argparse.SUPPRESS, help="its directory")
+    where.add_argument("--graph", metavar="NAME", default=argparse.SUPPRESS, help="the graph of that name")
     where.add_argument(
         "--no-start", action="store_true", default=argparse.SUPPRESS, help="do not start one if none listens"
     )

@@ -71,6 +71,10 @@ class Session:
         self._until: float | None = None
         self._limit_s = 0.0
 
+    def is_of_another_graph(self, node_id: str) -> bool:
+        """Return whether an id that was asked for is none of this graph's."""
+        return self._connection is not None and not node_id.startswith(self._connection.graph + "-")
+
     @property
     def connection(self) -> Connection:
         """Return the connection to the daemon; one is started if none listens, unless --no-start is given."""

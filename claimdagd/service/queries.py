@@ -38,6 +38,7 @@ def _hello(info: ServiceInfo, r: wire.Hello) -> bytes:
         version=__version__,
         protocol=PROTOCOL,
         graph=graph.tag,
+        name=config.graph_name,
         pid=config.pid,
         limits=wire.Limits(
             max_nodes=graph.max_nodes,

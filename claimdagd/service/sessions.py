@@ -52,12 +52,13 @@ class Storage(Protocol):
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """`grace_s`: how long a lost connection's claims are kept. `fsync`: answers wait until `committed`.
 
-    `check`: every invariant is checked after every batch, which is slow.
+    `graph_name` is told in hello. `check`: every invariant is checked after every batch, which is slow.
     """
 
     grace_s: float = 5.0
     fsync: bool = False
     pid: int = 0
+    graph_name: str | None = None
     check: bool = False
 
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from claimdagd.limits import SOCKET_PATH_MAX_BYTES
 from claimdagd.paths import (
+    PROJECT_FILE,
     UnsafePathError,
+    check_graph_name,
     check_socket_path,
     choose_directory,
-    choose_socket,
+    graph_name,
+    locate,
     make_directory,
     open_private,
+    project_graph,
 )
+
+UID = os.geteuid()
 
 UMASKS = [0o000, 0o022, 0o077, 0o700, 0o777]
 
@@ -50,11 +56,148 @@ def test_choose_directory_goes_down_the_list_of_bases(short_dir: Path) -> None:
     assert choose_directory(None, environ, 7) == "/tmp/claimdag-7"
 
 
-def test_choose_socket_is_in_the_directory_unless_it_is_named() -> None:
-    """--socket, else CLAIMDAG_SOCKET, else DIR/sock."""
-    assert choose_socket("/a", {"CLAIMDAG_SOCKET": "/b"}, "/d") == "/a"
-    assert choose_socket(None, {"CLAIMDAG_SOCKET": "/b"}, "/d") == "/b"
-    assert choose_socket(None, {}, "/d") == "/d/sock"
+def located(**given: str | None) -> tuple[str, str]:
+    """Directory and socket for options in lower case and an environment in upper case."""
+    environ = {name: value for name, value in given.items() if name.isupper() and value is not None}
+    found = locate(given.get("socket"), given.get("directory"), given.get("graph"), environ, UID)
+    return found.directory, found.socket
+
+
+@pytest.fixture
+def project(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project below the home directory that is bound to the graph `site`; the working directory is inside it."""
+    inside = short_dir / "home" / "project" / "src"
+    inside.mkdir(parents=True)
+    (inside.parent / PROJECT_FILE).write_text('graph = "site"\n')
+    monkeypatch.chdir(inside)
+    return inside.parent
+
+
+def test_locate_takes_the_first_that_is_given(project: Path) -> None:
+    """--socket, --dir, --graph, CLAIMDAG_SOCKET, CLAIMDAG_DIR, CLAIMDAG_GRAPH, project file, default (law 11)."""
+    base = str(project.parent.parent)
+    given: dict[str, str | None] = {
+        "socket": "/s", "directory": "/d", "graph": "g", "CLAIMDAG_SOCKET": "/S", "CLAIMDAG_DIR": "/D",
+        "CLAIMDAG_GRAPH": "G", "XDG_RUNTIME_DIR": base, "HOME": str(project.parent),
+    }  # fmt: skip
+    assert located(**given) == ("/d/graphs/g", "/s")
+    del given["socket"]
+    assert located(**given) == ("/d/graphs/g", "/d/graphs/g/sock")
+    assert located(**{**given, "graph": None}) == ("/d", "/d/sock")
+    del given["directory"]
+    assert located(**given) == ("/D/graphs/g", "/D/graphs/g/sock")
+    del given["graph"]
+    assert located(**given) == ("/D", "/S")
+    del given["CLAIMDAG_SOCKET"]
+    assert located(**given) == ("/D", "/D/sock")
+    del given["CLAIMDAG_DIR"]
+    assert located(**given) == (f"{base}/claimdag/graphs/G", f"{base}/claimdag/graphs/G/sock")
+    del given["CLAIMDAG_GRAPH"]
+    assert located(**given) == (f"{base}/claimdag/graphs/site", f"{base}/claimdag/graphs/site/sock")
+    (project / PROJECT_FILE).unlink()
+    assert located(**given) == (f"{base}/claimdag", f"{base}/claimdag/sock")
+
+
+def test_locate_takes_empty_variables_for_none(project: Path) -> None:
+    """As a shell that clears a variable for one command leaves it."""
+    base = str(project.parent.parent)
+    empty = dict.fromkeys(("CLAIMDAG_SOCKET", "CLAIMDAG_DIR", "CLAIMDAG_GRAPH"), "")
+    assert located(**empty, XDG_RUNTIME_DIR=base)[0] == f"{base}/claimdag/graphs/site"
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "-", "_", "0", "x" * 64])
+def test_graph_name_is_taken(name: str) -> None:
+    """Letters, digits, dot, underscore and hyphen."""
+    check_graph_name(name)
+    assert graph_name(f"/d/graphs/{name}") == name
+    assert graph_name("/d/claimdag") is None
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "a b", "a\n", "ä", "x" * 65, "a\0"])
+def test_graph_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
+    """It becomes a part of a path."""
+    with pytest.raises(UnsafePathError, match="not the name of a graph"):
+        located(graph=name, CLAIMDAG_DIR="/D")
+
+
+def test_project_file_is_not_looked_for_past_the_home_directory(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is above belongs to others; in the home directory itself it counts."""
+    home = project.parent
+    (project / PROJECT_FILE).rename(home.parent / PROJECT_FILE)
+    assert project_graph({"HOME": str(home)}, UID) is None
+    (home.parent / PROJECT_FILE).rename(home / PROJECT_FILE)
+    assert project_graph({"HOME": str(home)}, UID) == "site"
+    monkeypatch.chdir("/")
+    assert project_graph({"HOME": str(home)}, UID) is None
+
+
+def test_project_file_without_a_working_directory_is_none(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that was removed is in no project."""
+    (short_dir / "gone").mkdir()
+    monkeypatch.chdir(short_dir / "gone")
+    (short_dir / "gone").rmdir()
+    assert project_graph({"HOME": "/nonexistent"}, UID) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('graph = "site"', "site"),
+        ('# a comment\n\ngraph="a-b"\n', "a-b"),
+        ("graph = 'a.b'  # why\n", "a.b"),
+        ('other = 1\ngraph = "a_b"\n[later]\nx = 2\n', "a_b"),
+        ('graph = "\\u0061"', "a"),
+    ],
+)
+def test_project_file_is_toml(project: Path, text: str, name: str) -> None:
+    """The line that `init` writes is read without a parser; everything else by one."""
+    (project / PROJECT_FILE).write_text(text)
+    assert project_graph({"HOME": str(project.parent)}, UID) == name
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda path: path.write_text("graph = site"), "not valid TOML"),
+        (lambda path: path.write_bytes(b'graph = "\xff"'), "not valid TOML"),
+        (lambda path: path.write_text('graph = "a/b"'), "its graph is 'a/b', which is not the name"),
+        (lambda path: path.write_text('graph = ""'), "which is not the name"),
+        (lambda path: path.write_text("graph = 3"), "names no graph"),
+        (lambda path: path.write_text(""), "names no graph"),
+        (os.mkdir, "not a regular file"),
+        (os.mkfifo, "not a regular file"),
+        (lambda path: path.symlink_to("/etc/hostname"), "symbolic link out of its project"),
+        (lambda path: path.symlink_to("../../elsewhere.toml"), "symbolic link out of its project"),
+        (lambda path: path.symlink_to(path.name), "cannot be read"),
+        (lambda path: path.symlink_to("missing.toml"), "cannot be read"),
+    ],
+)
+def test_project_file_that_cannot_be_trusted_is_refused_by_name(
+    project: Path, make: Callable[[Path], object], reason: str
+) -> None:
+    """To pass over it in silence would hand out another graph's work."""
+    path = project / PROJECT_FILE
+    path.unlink()
+    make(path)
+    with pytest.raises(UnsafePathError, match=reason) as refusal:
+        project_graph({"HOME": str(project.parent)}, UID)
+    assert refusal.value.path == os.path.realpath(project) + "/" + PROJECT_FILE
+    assert refusal.value.remedy
+
+
+@pytest.mark.skipif(UID != 0, reason="only root can make files of another user")
+def test_project_file_of_another_user_is_refused(project: Path) -> None:
+    """Who may write it would choose whose work is handed out."""
+    os.chown(project / PROJECT_FILE, 65534, 65534)
+    with pytest.raises(UnsafePathError, match="belongs to user 65534"):
+        project_graph({"HOME": str(project.parent)}, UID)
+
+
+def test_project_file_that_is_a_link_inside_its_project_is_read(project: Path) -> None:
+    """Such as one that is kept with other settings."""
+    (project / PROJECT_FILE).rename(project / "settings.toml")
+    (project / PROJECT_FILE).symlink_to("settings.toml")
+    assert project_graph({"HOME": str(project.parent)}, UID) == "site"
 
 
 def test_socket_path_over_the_limit_is_refused_by_name() -> None:

@@ -27,7 +27,7 @@ def _hello(args: argparse.Namespace, session: Session) -> int:
     limits = hello.get("limits", {})
     session.say(
         f"claimdagd {clean(hello.get('version'))}, protocol {hello.get('protocol')}, pid {hello.get('pid')}, "
-        f"graph {clean(hello.get('graph'))}"
+        f"graph {clean(session.connection.graph_told)}"
     )
     session.say(f"claimdag {__version__}, at {clean(session.connection.path)}")
     known = (

@@ -118,7 +118,7 @@ def _is_held(node: View) -> bool:
 
 def _headline(stats: View, session: Session) -> str:
     words = [session.paint(f"claimdagd {clean(stats.get('version', ''))}", "bold")]
-    words.append(f"graph {clean(stats.get('graph', session.connection.graph))}")
+    words.append(f"graph {clean(session.connection.graph_told)}")
     if "uptime" in stats:
         words.append(f"up {duration(stats['uptime'])}")
     words.append(clean(session.connection.path))

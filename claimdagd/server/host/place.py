@@ -10,7 +10,7 @@ import os
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 
-from claimdagd.paths import check_socket_path, choose_directory, choose_socket
+from claimdagd.paths import check_socket_path, locate
 from claimdagd.server.host.directory import open_directory
 from claimdagd.server.host.listener import Listener, adopt, bind
 from claimdagd.server.host.lock import Lock, same_file
@@ -29,7 +29,13 @@ class Place:
 
     @classmethod
     def take(
-        cls, directory_option: str | None, socket_option: str | None, environ: MutableMapping[str, str], uid: int
+        cls,
+        directory_option: str | None,
+        socket_option: str | None,
+        environ: MutableMapping[str, str],
+        uid: int,
+        *,
+        graph_option: str | None = None,
     ) -> Place:
         """Choose, make, check and lock the directory.
 
@@ -37,8 +43,9 @@ class Place:
         """
         adopted = adopt(environ, os.getpid())
         try:
-            directory = choose_directory(directory_option, environ, uid)
-            socket_path = adopted.path if adopted else choose_socket(socket_option, environ, directory)
+            location = locate(socket_option, directory_option, graph_option, environ, uid)
+            directory = location.directory
+            socket_path = adopted.path if adopted else location.socket
         except FileNotFoundError as exc:
             raise OSError(
                 "the working directory is gone, so no path relative to it leads anywhere: cd elsewhere, or name "

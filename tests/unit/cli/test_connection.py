@@ -10,41 +10,26 @@ from typing import Any
 import pytest
 
 from claimdag_client._protocol.messages import encode
-from claimdag_client._transport.endpoint import Endpoint, directory_of, socket_of
+from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.transport import connect
 from claimdag_client.errors import Malformed, Mismatch, Refused, Unreachable
 from claimdagd.limits import LINE_MAX_BYTES
-from claimdagd.paths import choose_directory, choose_socket
+from claimdagd.paths import locate
 from tests.support.scripted_daemon import HELLO, ScriptedDaemon
 
 
-@pytest.mark.parametrize(
-    "environ",
-    [
-        {},
-        {"HOME": "/root"},
-        {"HOME": "/nonexistent"},
-        {"HOME": "relative"},
-        {"XDG_RUNTIME_DIR": "/tmp", "XDG_STATE_HOME": "/var"},
-        {"XDG_RUNTIME_DIR": "/nonexistent", "XDG_STATE_HOME": "/var/nonexistent"},
-        {"XDG_RUNTIME_DIR": "tmp", "XDG_STATE_HOME": "var", "HOME": "/tmp"},
-        {"CLAIMDAG_DIR": "/a/b", "XDG_RUNTIME_DIR": "/tmp"},
-        {"CLAIMDAG_DIR": "", "XDG_RUNTIME_DIR": "/tmp"},
-        {"CLAIMDAG_SOCKET": "/c/d", "CLAIMDAG_DIR": "/a/b"},
-        {"CLAIMDAG_SOCKET": ""},
-    ],
-)
-@pytest.mark.parametrize("named", [None, "/named"])
-def test_the_client_looks_where_the_daemon_listens(
-    environ: dict[str, str], named: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both sides make the same choice of directory and socket from the same environment."""
-    monkeypatch.delenv("HOME", raising=False)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    theirs = choose_directory(named, os.environ, os.getuid())
-    assert directory_of(named, os.environ) == theirs
-    assert socket_of(None, named, os.environ) == choose_socket(None, os.environ, theirs)
+def test_endpoint_is_where_the_daemon_listens(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides ask the same function, and a client that changes its directory stays with its graph."""
+    (short_dir / ".claimdag.toml").write_text('graph = "website"\n')
+    monkeypatch.chdir(short_dir)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short_dir))
+    for name in ("CLAIMDAG_DIR", "CLAIMDAG_SOCKET", "CLAIMDAG_GRAPH"):
+        monkeypatch.delenv(name, raising=False)
+    endpoint = Endpoint()
+    theirs = locate(None, None, None, os.environ, os.getuid())
+    assert (endpoint.socket, endpoint.state_directory) == (theirs.socket, theirs.directory)
+    monkeypatch.chdir("/")
+    assert endpoint.socket == f"{short_dir}/claimdag/graphs/website/sock"
 
 
 def test_a_socket_path_that_is_too_long_is_refused_by_name(tmp_path: Path) -> None:
