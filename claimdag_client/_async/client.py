@@ -136,14 +136,14 @@ class Client(AsyncSurface[PendingClaim]):
         choice = {"role": role, "slack": slack, "strict": strict, "lease": lease, "under": under}
         return ClaimIterator(self._pump, actor, choice, until_empty=until_empty)
 
-    def events(self, from_: int | None = None) -> Events:
+    def events(self, from_: int | None = None, *, under: str | None = None) -> Events:
         """Return every mutation of the graph, from now or from seq `from_` on: `async for event in dag.events()`.
 
-        It has a connection of its own; after a reconnect it goes on from the last seq, so that nothing is missed or
-        repeated. Raises Lagged if the ledger no longer holds the next entry, GraphChanged if the daemon that came back
-        serves another graph.
+        With `under` only those that changed this node or a node below it. It has a connection of its own; after a
+        reconnect it goes on from the last seq, so that nothing is missed or repeated. Raises Lagged if the ledger no
+        longer holds the next entry, GraphChanged if the daemon that came back serves another graph.
         """
-        events = Events(self.socket, self._pump.name, from_, patience_s=self._pump.patience_s)
+        events = Events(self.socket, self._pump.name, from_, under, patience_s=self._pump.patience_s)
         self._streams.add(events)
         return events
 

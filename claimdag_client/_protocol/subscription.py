@@ -19,9 +19,11 @@ class Subscription:
 
     Args:
         from_seq: The first entry wanted; None: from the first connection's present on.
+        under: Only entries that changed this node or a node below it.
     """
 
-    def __init__(self, from_seq: int | None = None) -> None:
+    def __init__(self, from_seq: int | None = None, under: str | None = None) -> None:
+        self._under = under
         #: The seq of the next event; None until it is known.
         self.next = from_seq
         self.graph: str | None = None
@@ -30,7 +32,12 @@ class Subscription:
         """Return the `watch` request for a connection to `graph`. Raises GraphChanged if it was another before."""
         if self.graph not in (None, graph):
             raise GraphChanged(self.graph or "", graph)
-        return {"op": "watch"} if self.next is None else {"op": "watch", "from": self.next}
+        request: dict[str, Any] = {"op": "watch"}
+        if self.next is not None:
+            request["from"] = self.next
+        if self._under is not None:
+            request["under"] = self._under
+        return request
 
     def begin(self, graph: str, seq: int) -> None:
         """Note that `graph` accepted the request, with `seq` as its last entry."""

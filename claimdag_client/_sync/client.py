@@ -136,13 +136,14 @@ class Client(BlockingSurface[Claim]):
             finally:
                 claim.hand_back()
 
-    def events(self, from_: int | None = None) -> Iterator[Event]:
+    def events(self, from_: int | None = None, *, under: str | None = None) -> Iterator[Event]:
         """Return every mutation of the graph, from now or from seq `from_` on, none missed or repeated over reconnects.
 
-        "Now" is the moment of this call. Raises Lagged if the ledger no longer holds the next entry, GraphChanged if
-        the daemon that came back serves another graph.
+        With `under` only those that changed this node or a node below it. "Now" is the moment of this call. Raises
+        Lagged if the ledger no longer holds the next entry, GraphChanged if the daemon that came back serves another
+        graph.
         """
-        subscription = Subscription(from_)
+        subscription = Subscription(from_, under)
         reach = functools.partial(self._pump.connect, start=False, limit_s=HELLO_S)
         first = subscribe(subscription, reach, self._pump.patience_s)
         return events(subscription, first, reach, self._pump.patience_s)

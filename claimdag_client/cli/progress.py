@@ -36,8 +36,9 @@ class Progress:
         self._shown = ""
 
     def know(self, nodes: Iterable[Mapping[str, Any]], ids: list[str]) -> None:
-        """All nodes as they are, and those that are waited for."""
-        self._ids = ids
+        """Take in all nodes as they are, and those that are waited for; none means all."""
+        nodes = list(nodes)
+        self._ids = ids or [str(node["id"]) for node in nodes if node.get("parent") is None]
         for node in nodes:
             self._put(node)
 

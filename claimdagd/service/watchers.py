@@ -22,6 +22,8 @@ class _Entry(msgspec.Struct):
     """As much of a journal line as tells which nodes it is about."""
 
     nodes: tuple[_Changed, ...] = ()
+    #: Nodes of which only the derived status changed, by that status.
+    flips: dict[str, tuple[str, ...]] = {}
 
 
 _changed = msgspec.json.Decoder(_Entry).decode
@@ -75,7 +77,11 @@ class Watchers:
                 session.deliver(entry)
 
     def _concerns(self, line: bytes, under: str) -> bool:
-        return any(self._in_scope(node.id, under) for node in _changed(line).nodes)
+        entry = _changed(line)
+        ids = [node.id for node in entry.nodes]
+        for flipped in entry.flips.values():
+            ids += flipped
+        return any(self._in_scope(node_id, under) for node_id in ids)
 
     def tell(self, event: bytes) -> None:
         """Send every watcher an event that is no entry of the ledger."""

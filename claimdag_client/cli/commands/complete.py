@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
 #: The fields of the claim that follows, which `next` of the request holds.
-_NEXT_FIELDS = ("role", "slack", "strict", "lease", "bound", "wait")
+_NEXT_FIELDS = ("role", "slack", "strict", "lease", "bound", "wait", "under")
 
 
 def _complete(args: Namespace, session: Session) -> int:
@@ -21,6 +21,8 @@ def _complete(args: Namespace, session: Session) -> int:
         raise UsageError("--next needs --actor: the name of who claims the next node")
     if chosen and not args.next:
         raise UsageError(f"--{next(iter(chosen))} is for --next")
+    if "under" in chosen:
+        chosen["under"] = session.node_id(chosen["under"])
     fields = {name: value for name, value in fields_of(command, args, session).items() if name not in _NEXT_FIELDS}
     ok = session.ask("complete", **fields, next=chosen if args.next else None)
     show(command, ok, args, session)
@@ -42,6 +44,7 @@ COMMANDS = {
             "id": "", "outcome": "", "new_summary": "", "error": "what went wrong, of a failed or cancelled one",
             "actor": "who holds it: any other actor is refused; with --next, who claims that", "gen": "", "once": "",
             "json": "", "next": "", "role": "", "slack": "", "strict": "", "lease": "", "bound": "", "wait": "",
+            "under": "claim the next one only from this node and what is below it",
         },
         about=(
             "End a node, held or not. Prints its status and what that made ready; with --next also id=ID gen=N of "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from claimdag_client.cli.command import Command
 
+_SCOPE = "only this node and what is below it"
 _HOLDER = "who holds it: any other actor is refused"
 _HELD = {"id": "", "actor": _HOLDER, "gen": "", "lease": "", "bound": "", "once": "", "json": ""}
 _MOVED = {"id": "", "actor": "", "gen": "", "once": "", "json": ""}
@@ -24,14 +25,15 @@ COMMANDS: dict[str, Command] = {
         examples=("claimdag why 7q2f-2",),
     ),
     "ready": Command(
-        op="ready", flags={"role": "", "slack": "", "strict": "", "limit": "", "json": ""}, show="ready", rows="nodes",
+        op="ready", show="ready", rows="nodes",
+        flags={"role": "", "slack": "", "strict": "", "under": _SCOPE, "limit": "", "json": ""},
         about="List the nodes that can be claimed, in the order in which `claimdag next` takes them.",
         examples=("claimdag ready", "claimdag ready --role verifier --strict --json"),
     ),
     "next": Command(
         op="claim_next", show="claim", needs=("actor",),
         flags={"actor": "who claims it", "role": "", "slack": "", "strict": "", "lease": "", "bound": "", "wait": "",
-               "once": "", "json": ""},
+               "under": _SCOPE, "once": "", "json": ""},
         about=(
             "Claim the best node that can run. Prints id=ID gen=N, then its summary. "
             "Exit status 3: nothing can run now; 4: nothing is left to do."
@@ -122,7 +124,7 @@ COMMANDS: dict[str, Command] = {
         examples=("claimdag ping",),
     ),
     "stats": Command(
-        op="stats", show="stats",
+        op="stats", show="stats", flags={"under": "count only this node and what is below it", "json": ""},
         about="Show the daemon's counts: nodes by status, live claims, connections, sizes, pauses, deadlocks.",
         examples=("claimdag stats", "claimdag stats --json"),
     ),

@@ -36,8 +36,9 @@ PROBE_AFTER_S = 4.0
 
 
 def _watch(args: Namespace, session: Session) -> int:
-    look = _Watch(args.from_seq, json=bool(args.json))
     connection = session.connection
+    under = None if args.under is None else session.node_id(args.under)
+    look = _Watch(args.from_seq, under, json=bool(args.json))
     while True:
         try:
             with connection:
@@ -52,8 +53,8 @@ def _watch(args: Namespace, session: Session) -> int:
 class _Watch:
     """What has been seen of the ledger, and how it is shown."""
 
-    def __init__(self, from_seq: int | None, *, json: bool) -> None:
-        self.subscription = Subscription(from_seq)
+    def __init__(self, from_seq: int | None, under: str | None, *, json: bool) -> None:
+        self.subscription = Subscription(from_seq, under)
         self.json = json
         self.paint = Paint(sys.stdout)
 
@@ -101,6 +102,9 @@ def _wait(args: Namespace, session: Session) -> int:
     bar = _bar(sys.stderr)
     connection = session.connection
     ids = [session.node_id(each) for each in args.ids]
+    if args.under is not None:
+        # A node ends with everything below it.
+        ids.append(session.node_id(args.under))
     nodes: list[dict[str, Any]] | None = None
     try:
         while nodes is None:
@@ -124,7 +128,9 @@ def _bar(stream: TextIO | None) -> Progress | None:
 
 
 def _ended(connection: Connection, ids: list[str], until: float | None, bar: Progress | None) -> list[dict[str, Any]]:
-    request: dict[str, Any] = {"op": "wait", "ids": ids, "rid": "wait"}
+    request: dict[str, Any] = {"op": "wait", "rid": "wait"}
+    if ids:
+        request["ids"] = ids
     if until is not None:
         request["timeout"] = max(0.0, until - time.monotonic())
     silence = _Silence(connection, until)
@@ -234,7 +240,8 @@ def _note(verb: str, text: str) -> None:
 COMMANDS = {
     "watch": Command(
         run=_watch,
-        flags={"from": "from this entry of the ledger on", "json": "the entries as journaled, one a line"},
+        flags={"from": "from this entry of the ledger on", "under": "only what changes this node or a node below it",
+               "json": "the entries as journaled, one a line"},
         about=(
             "Show the ledger as it grows: every change, as it is journaled, from now or from an entry on.\n\n"
             "When the daemon restarts it goes on from the last entry shown: nothing is missed or shown twice."
@@ -243,13 +250,14 @@ COMMANDS = {
     ),
     "wait": Command(
         run=_wait,
-        needs=("ids",),
-        flags={"ids": "", "timeout": "", "json": "the nodes as they ended, one a line"},
+        flags={"ids": "", "under": "everything below this node", "timeout": "",
+               "json": "the nodes as they ended, one a line"},
         about=(
-            "Wait until nodes are finished: done, failed or cancelled. Prints each with how it ended.\n\n"
+            "Wait until nodes are finished: done, failed or cancelled; without an ID, until all work is that is "
+            "unfinished now. Prints each with how it ended.\n\n"
             "On a terminal a bar shows how much of the work under them is done. The exit status is 0 once all are "
             "finished, however they ended, and 1 if --timeout is over first."
         ),
-        examples=("claimdag wait 7q2f-17", "claimdag wait 17 18 --timeout 10m"),
+        examples=("claimdag wait 7q2f-17", "claimdag wait 17 18 --timeout 10m", "claimdag wait --under 3"),
     ),
 }

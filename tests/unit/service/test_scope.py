@@ -123,8 +123,11 @@ def test_watch_of_a_scope_hears_of_nothing_else() -> None:
     now.send({"op": "watch", "under": a})
     kept.send({"op": "watch", "under": b, "from": 1})
     _ask(boss, op="complete", id=a1)
+    # Elsewhere, but what it makes ready is in the scope.
+    _ask(boss, op="submit", nodes=[{"ref": "x"}, {"parent": a, "deps": [{"on": "x"}]}])
+    _ask(boss, op="complete", id=_ask(boss, op="list", status="ready")["ok"]["nodes"][0]["id"])
     events = [line["event"] for line in now.received if "event" in line]
-    assert [event["op"] for event in events] == ["complete"]
+    assert [event["op"] for event in events] == ["complete", "submit", "complete"]
     assert [line["event"]["op"] for line in kept.received if "event" in line] == ["submit", "complete"]
 
 
