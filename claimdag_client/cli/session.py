@@ -160,6 +160,7 @@ class Session:
         streams.tell(f"claimdag: {self.verb}: {line}\n")
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection. The next question connects again."""
         if self._connection is not None:
             self._connection.close()
+            self._connection = None

@@ -161,7 +161,7 @@ def test_edges_that_turn_around_are_taken(claimdag: Claimdag) -> None:
 def test_a_watched_file_is_imported_again_when_it_changes(
     claimdag: Claimdag, argv: list[str], environ: dict[str, str], tmp_path: Path
 ) -> None:
-    """A fault on the way is told, and does not end it."""
+    """A fault on the way is told, and does not end it; nor does the daemon's leaving."""
     path = tmp_path / "tasks.md"
     path.write_text("- [ ] T001 a\n")
     with subprocess.Popen(
@@ -175,6 +175,7 @@ def test_a_watched_file_is_imported_again_when_it_changes(
             watching.stdout.readline()
             path.write_text("- [ ] T001 a\n- [ ] T001 b\n")
             assert "T001 is on line 1 already" in watching.stderr.readline()
+            assert claimdag("stop").returncode == 0
             path.write_text("- [ ] T001 a\n- [ ] T002 c\n")
             assert "T002 c" in watching.stdout.readline()
         finally:
@@ -188,6 +189,19 @@ def test_a_wrong_command_line_says_what_is_accepted(words: list[str], claimdag: 
     ran = claimdag("import", *words)
     assert ran.returncode in (1, 2)
     assert "Traceback" not in ran.stderr
+
+
+def test_a_report_is_printed_in_each_format(claimdag: Claimdag) -> None:
+    """A check list that is read again finds every node."""
+    assert claimdag("import", "tasks", "-", text=TASKS).returncode == 0
+    lines = claimdag("report").stdout
+    assert lines.startswith("- [ ] Phase 1: Setup\n  - [ ] T001 Set up\n")
+    assert claimdag("report", "--format", "csv").stdout.startswith("ref,summary,")
+    assert claimdag("report", "--format", "github-comment").stdout.startswith("**0 of 4 tasks done**\n")
+    assert len(claimdag("report", "--format", "json").stdout.splitlines()) == 6
+    assert claimdag("report", "--format", "odd").returncode == 2
+    again = claimdag("import", "tasks", "-", text=lines)
+    assert "new  " not in again.stdout
 
 
 def test_a_file_that_nothing_reads_is_refused_by_name(claimdag: Claimdag, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from claimdag_client.cli.commands.import_steps import REFUSED, perform, submit_n
 from claimdag_client.cli.commands.submission import Progress, pieces_of
 from claimdag_client.cli.render.text import clean, counted
 from claimdag_client.cli.session import DONE, Failed, Session, UsageError
-from claimdag_client.errors import Refused, Unreachable
+from claimdag_client.errors import ClaimdagError, Unreachable
 from claimdag_client.importers import registry
 from claimdag_client.importers.interface import Options
 from claimdag_client.importers.matching import NEW, Comparison, compare
@@ -47,9 +47,11 @@ def _import(args: argparse.Namespace, session: Session) -> int:
         before = _state_of(args.file)
         try:
             _once(source, args, session)
-        except (Failed, Refused) as exc:
+        except (Failed, ClaimdagError) as exc:
             session.note(clean(f"{exc}; waiting until {args.file} changes"))
         session.deliver()
+        # A daemon may leave, or be started again, before the file changes.
+        session.close()
         while _state_of(args.file) == before:
             time.sleep(LOOK_S)
 

@@ -6,6 +6,7 @@ import csv
 import io
 
 from claimdag_client.cli.render.text import clean, counted
+from claimdag_client.importers.matching import without_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +21,13 @@ COLUMNS = ("ref", "summary", "kind", "role", "status", "parent", "after", "after
            "error")  # fmt: skip
 #: Characters that would make a link, a tag or emphasis of a person's words; a mention is broken by a blank of no width.
 _MARKDOWN = str.maketrans({**{char: f"\\{char}" for char in "\\`*_<>[]|"}, "@": "@\u200b"})
-SECTIONS = (("Done", ("done",)), ("In hand", ("claimed", "running", "completing")), ("Failed", ("failed", "cancelled")),
-            ("Next", ("ready",)), ("Waiting", ("todo", "blocked")))  # fmt: skip
+SECTIONS = (
+    ("Done", ("done",)),
+    ("In hand", ("claimed", "running", "completing")),
+    ("Failed or cancelled", ("failed", "cancelled")),
+    ("Next", ("ready",)),
+    ("Waiting", ("todo", "blocked")),
+)
 
 
 def tasks(nodes: Sequence[Node]) -> Iterator[str]:
@@ -39,7 +45,8 @@ def tasks(nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _plain(node: Node) -> str:
-    return clean(" ".join(node["summary"].split()) or node["id"])
+    """Return the summary on one line, as the tracker has the title."""
+    return clean(" ".join(without_reason(node["summary"]).split()) or node["id"])
 
 
 def _remark(node: Node) -> str:

@@ -16,7 +16,7 @@ NODES: list[dict[str, Any]] = [
     view(2, summary="p-2 parse [it]", parent="7q2f-1", status="done"),
     view(3, summary="p-3 ship", parent="7q2f-1", deps=[{"on": "7q2f-2", "when": "after_ok"}], assignee="@ann",
          status="claimed"),
-    view(4, summary="p-4 tell\nall \x1b[31m", status="failed", error="exit status 2: @bob"),
+    view(4, summary="p-4 tell\nall \x1b[31m [held: x]", status="failed", error="exit status 2: @bob"),
     view(5, summary="=1+1", status="cancelled"),
 ]  # fmt: skip
 
