@@ -1,6 +1,7 @@
 """The last state, read from the daemon's files without a daemon. It writes nothing and takes no lock.
 
-The one place where the client uses code of the daemon's side: the store's reader. Imported by `list --offline` alone.
+The one place where the client uses code of the daemon's side: the store's reader and the core's views, so that an
+offline list shows what the daemon would. Imported by `list --offline` only.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import msgspec
 
 from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client.cli.render.text import clock, duration
-from claimdagd.model import TERMINAL, Node, number_of
+from claimdagd.core.graph import Graph
+from claimdagd.core.queries.views import encode_view, listed
 from claimdagd.store.errors import StateError
 from claimdagd.store.recovery import read_offline
+from claimdagd.wire import List
 
 
 class Unreadable(Exception):
@@ -27,58 +30,29 @@ class Unreadable(Exception):
 
 
 class OfflineState:
-    """What was read: where, how old it is, and the nodes."""
+    """The state that was read: its directory, how old it is, and its graph."""
 
-    def __init__(self, directory: str, age: str, notes: list[str], nodes: dict[str, Node], tag: str) -> None:
+    def __init__(self, directory: str, age: str, notes: list[str], graph: Graph) -> None:
         self.directory = directory
         self.age = age
         self.notes = notes
-        self._nodes = nodes
-        self._tag = tag
+        self._graph = graph
 
-    def select(
-        self,
-        *,
-        terminal: bool = False,
-        archived: bool = False,
-        every: bool = False,
-        status: str | None = None,
-        under: str | None = None,
-        assignee: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """The nodes that the daemon's list would give, newest first, without what is derived at the moment."""
-        if under is not None and under.isascii() and under.isdigit():
-            under = f"{self._tag}-{int(under)}"
-        chosen = (
-            node
-            for node in self._nodes.values()
-            if _shown(node, terminal=terminal, archived=archived, every=every, status=status)
-            and (assignee is None or node.assignee == assignee)
-            and (under is None or self._is_under(node, under))
-        )
-        return [
-            msgspec.to_builtins(node)
-            for node in sorted(chosen, key=lambda node: number_of(node.id), reverse=True)
-        ]
-
-    def _is_under(self, node: Node, under: str) -> bool:
-        above = node.parent
-        while above is not None and above != under:
-            parent = self._nodes.get(above)
-            above = None if parent is None else parent.parent
-        return above is not None
-
-
-def _shown(node: Node, *, terminal: bool, archived: bool, every: bool, status: str | None) -> bool:
-    if status is not None:
-        return node.status == status and (not node.archived or archived or every)
-    if every or node.status not in TERMINAL:
-        return True
-    return archived if node.archived else terminal
+    def select(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the views that the daemon would give for the fields of a `list`, newest first. Raises Unreadable."""
+        under = asked.get("under")
+        if under is not None:
+            under = f"{self._graph.tag}-{int(under)}" if under.isascii() and under.isdigit() else under
+            if under not in self._graph.vertices:
+                raise Unreadable(f"there is no node {under}", "claimdag list --all --offline shows what there is")
+        request = msgspec.convert({**asked, "under": under}, List)
+        # Leases run on the daemon's clock, so nothing is known of them here.
+        unknown = {"quiet": None, "expires_in": None}
+        return [msgspec.json.decode(encode_view(self._graph, v)) | unknown for v in listed(self._graph, request)]
 
 
 def read(place: Endpoint) -> OfflineState:
-    """Read the last whole state of the daemon at `place`. Unreadable where there is none, or it is damaged."""
+    """Read the last whole state of the daemon at `place`. Raises Unreadable if there is none, or if it is damaged."""
     directory = place.state_directory
     try:
         if not os.path.isdir(directory):
@@ -91,4 +65,9 @@ def read(place: Endpoint) -> OfflineState:
     except OSError as exc:
         raise Unreadable(f"{directory}: {exc.strerror}", "name the daemon's directory with --dir") from None
     age = f"last written {duration(max(0.0, found.age))} ago, at {clock(found.at)}"
-    return OfflineState(directory, age, list(found.state.notes), found.state.nodes, found.state.tag)
+    graph = Graph(found.state.tag)
+    try:
+        graph.load(found.state.nodes, found.state.capacities, found.state.next_number, time.monotonic())
+    except ValueError as exc:
+        raise Unreadable(f"{directory}: {exc}", "keep a copy of the directory and report it") from None
+    return OfflineState(directory, age, list(found.state.notes), graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimdag_client.cli.command import Command, fields_of
+from claimdag_client.cli.command import Command
 from claimdag_client.cli.render.text import clean
 from claimdag_client.cli.session import DONE, Failed, Session
 
@@ -29,11 +29,17 @@ def _list(args: Namespace, session: Session) -> int:
     return DONE
 
 
+def _asked(args: Namespace) -> dict[str, Any]:
+    """Return the fields of the request `list`."""
+    names = ("terminal", "archived", "all", "status", "under", "assignee")
+    return {name: value for name in names if (value := getattr(args, name)) is not None}
+
+
 def _online(args: Namespace, session: Session) -> list[dict[str, Any]]:
-    fields = fields_of(COMMANDS["list"], args, session)
-    nodes: list[dict[str, Any]] = session.ask(
-        "list", **{name: value for name, value in fields.items() if name not in ("kind", "role")}
-    )["nodes"]
+    asked = _asked(args)
+    if "under" in asked:
+        asked["under"] = session.node_id(asked["under"])
+    nodes: list[dict[str, Any]] = session.ask("list", **asked)["nodes"]
     return nodes
 
 
@@ -42,19 +48,13 @@ def _offline(args: Namespace, session: Session) -> list[dict[str, Any]]:
 
     try:
         state = read(session.place)
+        nodes = state.select(_asked(args))
     except Unreadable as exc:
         raise Failed(str(exc), remedy=exc.remedy) from None
     session.note(f"from {clean(state.directory)}, without a daemon: {clean(state.age)}")
     for line in state.notes:
         session.note(clean(line))
-    return state.select(
-        terminal=bool(args.terminal),
-        archived=bool(args.archived),
-        every=bool(args.all),
-        status=args.status,
-        under=args.under,
-        assignee=args.assignee,
-    )
+    return nodes
 
 
 COMMANDS = {

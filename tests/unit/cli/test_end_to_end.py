@@ -179,7 +179,7 @@ def test_a_killed_daemon_is_followed_by_another_with_the_same_state(claimdag: Cl
 
 
 def test_offline_selects_as_the_daemon_does(claimdag: Claimdag) -> None:
-    """The same nodes in the same order for every selection."""
+    """The same views in the same order for every selection; only the times of a lease are unknown."""
     for line in ("--kind goal", "--parent 1", "--parent 1 --dep 2", "--summary x", "--status blocked"):
         claimdag("upsert", *line.split())
     claimdag("complete", "4")
@@ -188,10 +188,12 @@ def test_offline_selects_as_the_daemon_does(claimdag: Claimdag) -> None:
     claimdag("claim", "3", "--actor", "bob")
     for line in ("", "--terminal", "--archived", "--all", "--status done", "--status done --all", "--status claimed",
                  "--under 1", "--under 1 --all", "--assignee bob", "--kind goal", "--limit 2"):  # fmt: skip
-        there = [(n["id"], n["status"]) for n in claimdag("list", *line.split(), "--json").json]
-        here = [(n["id"], n["status"]) for n in claimdag("list", *line.split(), "--offline", "--json").json]
-        assert here == there, line
+        times = {"quiet": None, "expires_in": None}
+        there = [node | times for node in claimdag("list", *line.split(), "--json").json]
+        assert claimdag("list", *line.split(), "--offline", "--json").json == there, line
         assert there, line
+    unknown = claimdag("list", "--offline", "--under", "99")
+    assert (unknown.status, "there is no node" in unknown.err) == (1, True)
 
 
 class _Worker:
