@@ -114,7 +114,7 @@ def _read_row(draft: Draft, row: Row, line: int, options: Options, prefixes: set
 
 
 def _classify(draft: Draft, item: Item, row: Row, kind: Any, status: Any, options: Options) -> None:
-    """Set the kind of the row, and hold it for every reason for which the tracker would not offer it."""
+    """Set the kind of the row, and hold it for every reason for which the tracker would not offer it (law 17.1)."""
     if isinstance(kind, str) and kind in GROUP_TYPES:
         item.kind = GROUP_TYPES[kind]
     elif kind == GATE:

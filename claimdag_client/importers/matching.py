@@ -1,4 +1,4 @@
-"""Compares what was read with the nodes that are there: what is new, what changes, what is finished or gone. Pure.
+"""Compare rows with the nodes that are there: what is new, what changes, what is finished or gone (law 17.4). Pure.
 
 A node stands for a row if its summary opens with the id of the row; without an id, if it is the row's title.
 """

@@ -1,7 +1,7 @@
 """Makes nodes for `submit` of a draft: parents, order, cycles, and what is held back for them. Pure.
 
 Nothing becomes ready here that the file does not say is ready: a row whose order is at fault, or that waits on what is
-not known to be finished, is blocked, with the reason at the end of its summary.
+not known to be finished, is blocked, with the reason at the end of its summary (law 17.1, 17.2, 17.5).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -128,3 +129,36 @@ def test_a_dry_run_of_a_sound_plan_changes_nothing(claimdag: Claimdag, tmp_path:
     assert "nodes[0]" in ran.stderr
     assert "nodes[1]" in ran.stderr
     assert claimdag("submit", str(path)).stderr == ran.stderr
+
+
+def test_capacities_of_a_plan_are_journaled_with_its_nodes(claimdag: Claimdag, tmp_path: Path) -> None:
+    """One line for both, so that a daemon that is killed comes back with both."""
+    path = tmp_path / "plan.json"
+    path.write_text('{"capacities": {"gpu": 3, "cpu": 2}, "nodes": [{"summary": "x", "needs": {"gpu": 3}}]}')
+    assert claimdag("submit", str(path)).returncode == 0
+    pid = json.loads(claimdag("hello", "--json").stdout)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    lines = claimdag("resources", "--json").stdout.splitlines()
+    assert {row["name"]: row["capacity"] for row in map(json.loads, lines)} == {"gpu": 3, "cpu": 2}
+    assert "x" in claimdag("ready").stdout
+
+
+def test_a_worker_that_waits_is_served_when_a_plan_raises_the_capacity(
+    claimdag: Claimdag, short_dir: Path, tmp_path: Path
+) -> None:
+    """The plan has no work for it; the units that it brings let other work run."""
+    claimdag("capacity", "gpu", "1")
+    claimdag("upsert", "--summary", "one", "--need", "gpu=1")
+    claimdag("upsert", "--summary", "two", "--need", "gpu=1")
+    assert claimdag("next", "--actor", "ann").returncode == 0
+    path = tmp_path / "plan.json"
+    path.write_text('{"capacities": {"gpu": 2}, "nodes": [{"kind": "goal"}]}')
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "claimdag_client.cli", "--dir", str(short_dir), "next", "--actor", "bob",
+         "--wait", "20"],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as waiting:  # fmt: skip
+        while not json.loads(claimdag("stats", "--json").stdout)["parked"]:
+            pass
+        assert claimdag("submit", str(path)).returncode == 0
+        assert "two" in waiting.communicate(timeout=25)[0]
