@@ -339,3 +339,37 @@ def test_signal_ends_the_server_and_the_claim_comes_back(daemon: Daemon) -> None
         lines.process.wait(15)
         with Client(daemon.path) as other:
             until(lambda: other.ask("get", id=id)["assignee"] is None, "the claim's return")
+
+
+def test_two_agents_never_hold_two_nodes_that_need_one_file(daemon: Daemon) -> None:
+    """A second node for the file is added while the first one runs: it waits, other work does not."""
+    file = {"file:src/parser.py": 1}
+    with Lines(daemon, "--actor", "ann") as ann, Lines(daemon, "--actor", "ben") as ben:
+        ann.greet()
+        ben.greet()
+        (first,) = ann.call("add", summary="split the parser", needs=file)["structuredContent"]["ids"]
+        claim = ann.call("next")["structuredContent"]["claim"]
+        assert claim["id"] == first
+        second, other = ben.call(
+            "plan", nodes=[{"summary": "rename in the parser", "needs": file, "priority": 5}, {"summary": "the manual"}]
+        )["structuredContent"]["ids"]
+        beside = ben.call("next")["structuredContent"]["claim"]
+        assert beside["id"] == other
+        assert "file:src/parser.py" in ben.call("why", id=second)["content"][0]["text"]
+        ben.call("complete", id=other, gen=beside["gen"])
+        waiting = ben.request("tools/call", name="next", arguments={"wait": 30})
+        ann.call("complete", id=first, gen=claim["gen"])
+        assert ben.answer(waiting)["result"]["structuredContent"]["claim"]["id"] == second
+
+
+def test_worker_with_a_scope_never_leaves_it(daemon: Daemon) -> None:
+    """`under` limits `next` and `list` to what is below one node."""
+    goal, inside, _outside = daemon.client().ask(
+        "submit", nodes=[{"ref": "g", "kind": "goal"}, {"parent": "g"}, {"priority": 9}]
+    )["ids"]
+    with Lines(daemon, "--actor", "ann") as lines:
+        lines.greet()
+        claim = lines.call("next", under=goal)["structuredContent"]["claim"]
+        assert claim["id"] == inside
+        lines.call("complete", id=inside, gen=claim["gen"])
+        assert lines.call("next", under=goal)["structuredContent"]["nothing"] == "nothing_pending"
