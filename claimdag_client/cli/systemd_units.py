@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 NAMES = ("claimdagd.socket", "claimdagd.service")
+#: The same for a graph with a name, which stands between @ and the dot.
+TEMPLATES = ("claimdagd@.socket", "claimdagd@.service")
 #: What stands in the service for the path of the daemon.
 DAEMON_IN_UNIT = "%h/.local/bin/claimdagd"
 MARK = "# Put here by `claimdag install-service`; `claimdag uninstall-service` takes it away."
@@ -33,7 +35,7 @@ def sources() -> Path:
     """Where the units came with this package: inside it, or beside it in a checkout. FileNotFoundError if neither."""
     package = Path(__file__).resolve().parents[1]
     for place in (package / "units", package.parent / "systemd"):
-        if all((place / name).is_file() for name in NAMES):
+        if all((place / name).is_file() for name in (*NAMES, *TEMPLATES)):
             return place
     raise FileNotFoundError(f"the units did not come with this installation: {package}")
 
@@ -79,10 +81,10 @@ def contents(name: str) -> str:
     return "\n".join([MARK, *lines, ""])
 
 
-def install(*, force: bool = False) -> list[Path]:
-    """Write both units; the paths written. UnitNotOursError when one is there that is not ours."""
+def install(*, force: bool = False, graph: str | None = None) -> list[Path]:
+    """Write both units, the templates for a named graph; return their paths. UnitNotOursError if one is not ours."""
     directory = unit_directory()
-    wanted = {directory / name: contents(name) for name in NAMES}
+    wanted = {directory / name: contents(name) for name in (TEMPLATES if graph else NAMES)}
     for path in wanted:
         if not force and path.exists() and not _is_ours(path):
             raise UnitNotOursError(path)
@@ -94,22 +96,32 @@ def install(*, force: bool = False) -> list[Path]:
     return list(wanted)
 
 
-def uninstall(*, force: bool = False) -> list[Path]:
-    """Remove both units and what enabled them; the paths removed. UnitNotOursError when one is not ours."""
+def uninstall(*, force: bool = False, graph: str | None = None) -> list[Path]:
+    """Remove what `install` wrote and what enabled it; return the paths. UnitNotOursError if a unit is not ours.
+
+    With a graph only that one is disabled, and the templates go if no other graph uses them. Without one all go.
+    """
     directory = unit_directory()
-    present = [directory / name for name in NAMES if os.path.lexists(directory / name)]
+    links = {link: _template_of(link.name) for link in directory.glob("*.wants/claimdagd*") if link.is_symlink()}
+    ours = [link for link, name in links.items() if name and os.path.basename(os.readlink(link)) == name]
+    if graph:
+        ours = [link for link in ours if link.name.startswith(f"claimdagd@{graph}.")]
+    in_use = any(link not in ours and name in TEMPLATES for link, name in links.items())
+    names = (() if in_use else TEMPLATES) if graph else (*NAMES, *TEMPLATES)
+    present = [directory / name for name in names if os.path.lexists(directory / name)]
     for path in present:
         if not force and not _is_ours(path):
             raise UnitNotOursError(path)
-    enabled = [
-        link
-        for name in NAMES
-        for link in directory.glob(f"*.wants/{name}")
-        if link.is_symlink() and os.path.basename(os.readlink(link)) == name
-    ]
-    for path in (*enabled, *present):
+    for path in (*ours, *present):
         path.unlink()
-    return [*enabled, *present]
+    return [*ours, *present]
+
+
+def _template_of(name: str) -> str | None:
+    """Return which of our units a link of this name enables; None for another's."""
+    start, _, kind = name.rpartition(".")
+    unit = f"claimdagd.{kind}" if start == "claimdagd" else f"claimdagd@.{kind}"
+    return unit if start.startswith(("claimdagd@", "claimdagd")) and unit in (*NAMES, *TEMPLATES) else None
 
 
 def _is_ours(path: Path) -> bool:

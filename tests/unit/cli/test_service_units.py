@@ -86,3 +86,34 @@ def test_a_path_is_written_as_systemd_reads_it(tmp_path: Path, monkeypatch: pyte
     assert service_units.daemon_command() == f'"{tmp_path}/my 100%% $$venv/python3" -P -m claimdagd'
     (place / "claimdagd").touch(mode=0o755)
     assert service_units.daemon_command() == f'"{tmp_path}/my 100%% $$venv/claimdagd"'
+
+
+def test_graph_by_name_gets_units_of_its_own(cli: Cli, units: Path) -> None:
+    """The templates are put in place once; an uninstall takes back what one graph, or all, had."""
+    ran = cli("install-service", "--graph", "site")
+    assert ran.status == 0
+    assert "enable --now claimdagd@site.socket" in ran.out
+    assert sorted(path.name for path in units.iterdir()) == ["claimdagd@.service", "claimdagd@.socket"]
+    wants = units / "sockets.target.wants"
+    wants.mkdir()
+    for graph in ("site", "other"):
+        (wants / f"claimdagd@{graph}.socket").symlink_to("../claimdagd@.socket")
+    assert cli("uninstall-service", "--graph", "site").status == 0
+    assert [path.name for path in wants.iterdir()] == ["claimdagd@other.socket"]
+    assert (units / "claimdagd@.socket").exists()
+    assert cli("uninstall-service", "--graph", "other").status == 0
+    assert list(wants.iterdir()) == []
+    assert [path.name for path in units.iterdir()] == ["sockets.target.wants"]
+    assert cli("install-service", "--graph", "a/b").status == 2
+
+
+def test_templates_are_the_units_of_the_default_graph_but_for_the_name() -> None:
+    """Whatever hardening one has the other has."""
+    for kind in ("socket", "service"):
+        plain, template = (service_units.contents(f"claimdagd{at}.{kind}") for at in ("", "@"))
+        as_plain = template.replace("/graphs/%i", "").replace("@%i.", ".").replace("@.", ".").replace(", graph %i", "")
+
+        def settings(text: str) -> list[str]:
+            return [line for line in text.splitlines() if not line.startswith("#")]
+
+        assert settings(as_plain) == settings(plain)
