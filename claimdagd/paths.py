@@ -112,10 +112,15 @@ def home_of(environ: Mapping[str, str]) -> str:
 # --------------------------------------------------------------------------------------------------- graphs by name
 
 
+def is_graph_name(name: str) -> bool:
+    """Return whether a graph may have this name."""
+    plain = name.replace("-", "a").replace("_", "a").replace(".", "a")
+    return 0 < len(name) <= GRAPH_NAME_MAX and plain.isascii() and plain.isalnum() and name[0] != "."
+
+
 def check_graph_name(name: str) -> None:
     """Refuse what is not the name of a graph."""
-    plain = name.replace("-", "a").replace("_", "a").replace(".", "a")
-    if not (0 < len(name) <= GRAPH_NAME_MAX and plain.isascii() and plain.isalnum() and name[0] != "."):
+    if not is_graph_name(name):
         raise UnsafePathError(
             name or "''",
             "it is not the name of a graph",

@@ -178,6 +178,8 @@ def _file_flags() -> dict[str, Flag]:
         "keep_holders": Flag("--keep-holders", about="hold back what a person has in hand there"),
         "verbose": Flag("--verbose", about="tell each row that is held back or left out"),
         "force": Flag("--force", about="also a unit that claimdag did not write"),
+        "graph_name": Flag("NAME", value=values.GRAPH_NAME, dest="graph_name",
+                           about="the graph of this project; without it the directory's name"),
         "agents": Flag("--agents", about="write what agents' hosts read: instructions, MCP, hooks"),
         "hosts": Flag("--for", value=values.TEXT, metavar="HOSTS", dest="hosts",
                       about="of claude, codex, cursor, gemini, copilot"),

@@ -7,6 +7,7 @@ can know (whether an id exists, say) is left to the daemon.
 from __future__ import annotations
 
 from claimdagd.limits import ERROR_MAX_BYTES, KINDS, LIVE, ROLES, SUMMARY_MAX_BYTES, TERMINAL
+from claimdagd.paths import is_graph_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,12 @@ def _text(limit: int | None = None) -> Callable[[str], str]:
 
 def _name(text: str) -> str:
     if not 1 <= len(text) <= NAME_LENGTH_MAX or not _NAME_CHARACTERS.issuperset(text):
+        raise ValueError(text)
+    return text
+
+
+def _graph_name(text: str) -> str:
+    if not is_graph_name(text):
         raise ValueError(text)
     return text
 
@@ -137,6 +144,7 @@ def _dependency(text: str) -> tuple[str, str | None]:
 ID = Value("a node's id, such as 7q2f-17, or the number in it", _id)
 ID_OR_NONE = _or_none(ID)
 NAME = Value(f"a name: 1 to {NAME_LENGTH_MAX} of A-Za-z0-9._@:/-", _name)
+GRAPH_NAME = Value("a graph's name: 1 to 64 of A-Za-z0-9._- and no dot first", _graph_name)
 TEXT = Value("text in UTF-8", _text())
 SUMMARY = Value(f"text in UTF-8 of at most {SUMMARY_MAX_BYTES:,} bytes, or -", _text(SUMMARY_MAX_BYTES))
 ERROR = Value(f"text in UTF-8 of at most {ERROR_MAX_BYTES:,} bytes", _text(ERROR_MAX_BYTES))

@@ -91,6 +91,42 @@ def test_daemon_serves_the_graph_that_it_is_told(short_dir: Path) -> None:
     assert "graph site" in daemon.stderr
 
 
+def test_init_binds_a_project_and_graphs_lists_all(short_dir: Path, claimdag: Run) -> None:
+    """By the directory's name or one that is given; live or not, each graph is listed with its counts."""
+    site, tool = short_dir / "h" / "my site", short_dir / "h" / "tool"
+    for path in (site, tool):
+        path.mkdir()
+    made = claimdag("init", cwd=site)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert (site / ".claimdag.toml").read_text() == 'graph = "my-site"\n'
+    assert claimdag("init", "tools", cwd=tool).returncode == 0
+    assert "already" in claimdag("init", "tools", cwd=tool).stdout
+    other = claimdag("init", "another", cwd=tool)
+    assert other.returncode == 1
+    assert "names another graph" in other.stderr
+    assert claimdag("init", "a/b", cwd=tool).returncode == 2
+    for path in (site, tool):
+        assert claimdag("upsert", "--summary", "x", cwd=path).returncode == 0
+    assert claimdag("next", "--actor", "a", cwd=tool).returncode == 0
+    assert claimdag("--no-start", "shutdown", cwd=tool).returncode == 0
+    told = {graph["name"]: graph for graph in map(json.loads, claimdag("graphs", "--json").stdout.splitlines())}
+    assert told.keys() == {None, "my-site", "tools"}
+    assert (told["my-site"]["live"], told["my-site"]["ready"], told["my-site"]["unfinished"]) == (True, 1, 1)
+    assert (told["tools"]["live"], told["tools"]["claimed"], told["tools"]["finished"]) == (False, 1, 0)
+    assert (told[None]["live"], told[None]["unfinished"]) == (False, 0)
+    shown = claimdag("graphs", cwd=site).stdout
+    assert [line.split()[:2] for line in shown.splitlines() if line.startswith("*")] == [["*", "my-site"]]
+    assert "graph my-site stays" in claimdag("init", "--remove", "--yes", cwd=site).stdout
+    assert not (site / ".claimdag.toml").exists()
+
+
+def test_init_remove_leaves_a_project_file_that_somebody_changed(short_dir: Path, claimdag: Run) -> None:
+    """It takes back what it wrote, and nothing else."""
+    inside = project(short_dir / "h", "one", 'graph = "one"  # ours\n')
+    claimdag("init", "--remove", "--yes", cwd=inside.parent)
+    assert (inside.parent / ".claimdag.toml").exists()
+
+
 @pytest.mark.slow
 def test_agents_of_two_projects_are_never_handed_the_others_work(short_dir: Path, claimdag: Run) -> None:
     """Two projects, four agents, 300 nodes each."""

@@ -67,7 +67,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         "Agents",
         {
             "mcp": ("claimdag_client.mcp.main:main_mcp", "serve one agent over the Model Context Protocol"),
-            "init": ("handoff", "prepare this project for agents, or take that back"),
+            "init": ("handoff", "bind this project to a graph, prepare it for agents, or take that back"),
             "hook": ("handoff", "what agent hosts call at a turn's end and after a compaction"),
         },
     ),
@@ -77,6 +77,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
             "ping": ("requests", "ask whether it answers"),
             "hello": ("daemon", "its version, protocol, graph and limits (also: version)"),
             "stats": ("requests", "its counts"),
+            "graphs": ("graph_list", "every graph of this user, live or not, with counts"),
             "checkpoint": ("requests", "let it write a snapshot now"),
             "shutdown": ("daemon", "let it leave; its state is kept (also: stop)"),
             "install-service": ("service", "let systemd start it for this user"),

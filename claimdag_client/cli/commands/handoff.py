@@ -32,8 +32,14 @@ def _hosts(named: str | None, *, remove: bool) -> tuple[str, ...]:
 
 
 def _init(args: argparse.Namespace, session: Session) -> int:
+    if args.remove and args.graph_name:
+        raise UsageError("--remove takes no NAME: it undoes what is in this directory")
+    if args.graph_name or not (args.agents or args.remove):
+        _bind(args.graph_name, session)
+    if args.remove:
+        _unbind(session)
     if not (args.agents or args.remove):
-        raise UsageError("what is to be made? --agents, or --remove to take it back")
+        return DONE
     from pathlib import Path
 
     from claimdag_client.handoff.files import Plan
@@ -52,6 +58,40 @@ def _init(args: argparse.Namespace, session: Session) -> int:
         return REFUSED
     _write(plan, session)
     return REFUSED if plan.faults else DONE
+
+
+def _bind(name: str | None, session: Session) -> None:
+    """Bind the project in this directory to a graph, by its own name if none is given."""
+    import os
+
+    from claimdag_client.cli.projects import bind_project, proposed_name
+    from claimdagd.paths import PROJECT_FILE, UnsafePathError
+
+    here = os.getcwd()
+    name = name or proposed_name(here)
+    if name is None:
+        raise UsageError("the name of this directory is none for a graph: give one, as in claimdag init NAME")
+    try:
+        written = bind_project(here, name)
+    except FileExistsError:
+        remedy = "change the name in it, or remove it: claimdag init --remove"
+        raise Failed(f"{PROJECT_FILE} names another graph", remedy=remedy) from None
+    except UnsafePathError as exc:
+        raise Failed(f"{exc.path}: {exc.reason}", remedy=exc.remedy) from None
+    if written:
+        session.say(f"wrote {PROJECT_FILE}: claimdag uses graph {name} in {clean(here)} and below")
+    else:
+        session.say(f"{PROJECT_FILE} says so already: graph {name}")
+
+
+def _unbind(session: Session) -> None:
+    import os
+
+    from claimdag_client.cli.projects import unbind_project
+
+    name = unbind_project(os.getcwd())
+    if name:
+        session.say(f"removed .claimdag.toml: graph {name} stays, and claimdag --graph {name} reaches it")
 
 
 def _agreed(session: Session) -> bool:
@@ -107,10 +147,13 @@ def _stopped_before() -> bool:
 COMMANDS = {
     "init": Command(
         run=_init,
-        flags={"agents": "", "hosts": "", "remove": "", "yes": ""},
-        about="Prepare the project in this directory. --agents shows, asks, and then writes between marks what each"
+        flags={"graph_name": "", "agents": "", "hosts": "", "remove": "", "yes": ""},
+        about="Prepare the project in this directory: bind it, with all below, to a graph of its own, by a"
+        " .claimdag.toml. --agents shows, asks, and then writes between marks what each"
         " agent host reads; every other byte of those files stays. --remove takes exactly that back.",
         examples=(
+            "claimdag init",
+            "claimdag init website",
             "claimdag init --agents",
             "claimdag init --agents --for claude,cursor --yes",
             "claimdag init --remove",
