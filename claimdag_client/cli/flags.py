@@ -185,6 +185,7 @@ def _file_flags() -> dict[str, Flag]:
                       about="of claude, codex, cursor, gemini, copilot"),
         "remove": Flag("--remove", about="take exactly that back"),
         "yes": Flag("--yes", about="write without asking"),
+        "shell": Flag("SHELL", value=values.SHELL, about="bash, zsh or fish"),
         "event": Flag("EVENT", value=values.HOOK_EVENT, about="what happened in the host: stop or compact"),
     }  # fmt: skip
 

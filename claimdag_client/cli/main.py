@@ -55,6 +55,12 @@ def _run(argv: list[str]) -> int:
             return _run_verb(arguments[0], ["--help"], place)
         streams.write(_help())
         return 0
+    if named == "__complete":  # asked by the scripts of `claimdag completion`
+        from claimdag_client.cli.completion import candidates
+
+        for word, about in candidates(arguments, place):
+            streams.write(f"{word}\t{about}\n")
+        return 0
     if named in ("-V", "--version"):
         from claimdagd import __version__
 

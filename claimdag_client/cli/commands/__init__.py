@@ -80,6 +80,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
             "graphs": ("graph_list", "every graph of this user, live or not, with counts"),
             "checkpoint": ("requests", "let it write a snapshot now"),
             "shutdown": ("daemon", "let it leave; its state is kept (also: stop)"),
+            "completion": ("completion", "the script that completes verbs, flags and ids in a shell"),
             "install-service": ("service", "let systemd start it for this user"),
             "uninstall-service": ("service", "take that back"),
         },

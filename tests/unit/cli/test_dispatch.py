@@ -39,7 +39,7 @@ def test_help_of_every_verb_has_examples_that_parse(verb: str, cli: Cli) -> None
     command = import_module(f"claimdag_client.cli.commands.{MODULES[verb]}").COMMANDS[verb]
     for example in command.examples:
         words = shlex.split(example.split(" | ")[-1] if " | claimdag" in example else example)
-        for mark in ("|", ">", "<"):
+        for mark in ("|", ">", ">>", "<"):
             words = words[: words.index(mark)] if mark in words else words
         assert words[0] == "claimdag"
         assert ALIASES.get(words[1], words[1]) == verb
