@@ -13,6 +13,8 @@ from claimdag_client.importers.beads import BeadsImporter
 from claimdag_client.importers.interface import Options
 from claimdag_client.importers.resolve import Resolved, resolve
 
+from .drafts import faults, held
+
 
 def issue(issue_id: str, *deps: tuple[str, str], **fields: Any) -> bytes:
     """A line of an export; `deps` are (type, issue) pairs."""
@@ -24,19 +26,6 @@ def issue(issue_id: str, *deps: tuple[str, str], **fields: Any) -> bytes:
 def read(*lines: bytes, closed: bool = False, keep_holders: bool = False, now: float = 0.0) -> Resolved:
     options = Options(now=now, closed=closed, keep_holders=keep_holders)
     return resolve(BeadsImporter().read(lines, options))
-
-
-def faults(export: Resolved) -> list[str]:
-    return [str(fault) for fault in export.draft.faults]
-
-
-def held(export: Resolved) -> dict[str, str]:
-    """The reason of each node that is blocked, as its summary has it."""
-    return {
-        node["ref"]: node["summary"].rpartition(" [held: ")[2].removesuffix("]")
-        for node in export.nodes()
-        if node.get("status") == "blocked"
-    }
 
 
 def test_issues_become_nodes() -> None:
