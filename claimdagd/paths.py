@@ -57,7 +57,7 @@ class Location:
 def locate(
     socket: str | None, directory: str | None, graph: str | None, environ: Mapping[str, str], uid: int
 ) -> Location:
-    """Return where the graph lives that is meant: the first of these that is given decides.
+    """Return where the graph lives that is meant: the first of these that is given decides (law 11.2).
 
     --socket, --dir, --graph, CLAIMDAG_SOCKET, CLAIMDAG_DIR, CLAIMDAG_GRAPH, the nearest `.claimdag.toml`, else the
     default graph. A socket says nothing of the directory, which is then chosen by the others. --dir and --graph
@@ -137,8 +137,8 @@ def graph_name(directory: str) -> str | None:
 def project_graph(environ: Mapping[str, str], uid: int) -> str | None:
     """Return the graph that the nearest project file names, from the working directory upwards; None without one.
 
-    The search ends at the home directory, at a mount and at the root. Raises UnsafePathError for a file that cannot be
-    trusted or read: to pass over it would hand out another graph's work.
+    The search ends at the home directory, at a mount and at the root (law 11.3). Raises UnsafePathError for a file that
+    cannot be trusted or read: to pass over it would hand out another graph's work.
     """
     found = find_project_file(environ)
     return None if found is None else read_project_file(found, uid)

@@ -22,7 +22,8 @@ def close_all_of(descriptors: set[int]) -> None:
 
 @pytest.mark.parametrize("closed", CLOSED, ids=str)
 def test_daemon_started_with_closed_streams_keeps_its_files_above_them(tmp_path: Path, closed: set[int]) -> None:
-    """Journal, lock, directory and socket are numbered 3 and up, and the closed streams are the null device."""
+    """Journal, lock, directory and socket are numbered 3 and up, and the closed streams are the null
+    device (law 7.11)."""
     with running(tmp_path / "d", preexec_fn=lambda: close_all_of(closed)) as daemon:
         with daemon.client() as client:
             client.ask("upsert", summary="kept")

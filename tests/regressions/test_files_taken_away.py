@@ -90,7 +90,8 @@ def killed_and_started_again(daemon: Daemon, directory: Path, *arguments: str) -
 def test_next_mutation_is_kept_whatever_befell_the_files(
     short_dir: Path, meddle: Callable[[Path], None], names: list[str], durability: str
 ) -> None:
-    """It is answered, the daemon is killed at once, and all that was answered is there; the log says what was done."""
+    """It is answered, the daemon is killed at once, and all that was answered is there; the log says what was
+    done (law 7.10)."""
     directory = short_dir / "d"
     arguments = ("--durability", durability)
     with running(directory, *arguments) as daemon, daemon.client() as client:

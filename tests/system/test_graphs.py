@@ -43,7 +43,8 @@ def project(home: Path, name: str, text: str | None = None) -> Path:
 
 
 def test_projects_do_not_see_each_other_nor_the_default_graph(short_dir: Path, claimdag: Run) -> None:
-    """By project file, by --graph and by CLAIMDAG_GRAPH the same graph is meant; without any, the default one."""
+    """By project file, by --graph and by CLAIMDAG_GRAPH the same graph is meant; without any, the default one
+    (law 11.1, 11.4)."""
     home = short_dir / "h"
     one, two = project(home, "one"), project(home, "two")
     assert claimdag("upsert", "--summary", "of one", cwd=one).returncode == 0

@@ -74,7 +74,7 @@ def project(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_locate_takes_the_first_that_is_given(project: Path) -> None:
-    """--socket, --dir, --graph, CLAIMDAG_SOCKET, CLAIMDAG_DIR, CLAIMDAG_GRAPH, project file, default (law 11)."""
+    """--socket, --dir, --graph, CLAIMDAG_SOCKET, CLAIMDAG_DIR, CLAIMDAG_GRAPH, project file, default (law 11.2)."""
     base = str(project.parent.parent)
     given: dict[str, str | None] = {
         "socket": "/s", "directory": "/d", "graph": "g", "CLAIMDAG_SOCKET": "/S", "CLAIMDAG_DIR": "/D",
@@ -107,7 +107,7 @@ def test_locate_takes_empty_variables_for_none(project: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "-", "_", "0", "x" * 64])
 def test_graph_name_is_taken(name: str) -> None:
-    """Letters, digits, dot, underscore and hyphen."""
+    """Letters, digits, dot, underscore and hyphen (law 11.1)."""
     check_graph_name(name)
     assert graph_name(f"/d/graphs/{name}") == name
     assert graph_name("/d/claimdag") is None
@@ -175,7 +175,7 @@ def test_project_file_is_toml(project: Path, text: str, name: str) -> None:
 def test_project_file_that_cannot_be_trusted_is_refused_by_name(
     project: Path, make: Callable[[Path], object], reason: str
 ) -> None:
-    """To pass over it in silence would hand out another graph's work."""
+    """To pass over it in silence would hand out another graph's work (law 11.3)."""
     path = project / PROJECT_FILE
     path.unlink()
     make(path)
