@@ -104,9 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
     max_connections = open_files.connections_allowed()
     notifier = Notifier.from_environ(os.environ, os.getpid())
-    place = Place.take(
-        arguments.dir, arguments.socket, os.environ, os.geteuid(), graph_option=arguments.graph
-    )
+    place = Place.take(arguments.dir, arguments.socket, os.environ, os.geteuid(), graph_option=arguments.graph)
     opened = _open(arguments, place.directory)
     service, graph, store, _ = opened
     listener = place.listen()

@@ -23,9 +23,7 @@ class Events:
     One task at a time may read it. It closes with the client, or earlier by `aclose` or as an `async with`.
     """
 
-    def __init__(
-        self, path: str, name: str, from_: int | None, under: str | None, *, patience_s: float | None
-    ) -> None:
+    def __init__(self, path: str, name: str, from_: int | None, under: str | None, *, patience_s: float | None) -> None:
         self._subscription = Subscription(from_, under)
         self._path = path
         self._name = name

@@ -72,8 +72,7 @@ def compare(found: Resolved, nodes: Iterable[View], *, under: str | None = None,
             ids[item.key] = node["id"]
     titles = found.draft.titles
     ended = [
-        (key, known.of_title(titles[key], None) if key in titles else known.of_key(key))
-        for key in found.draft.finished
+        (key, known.of_title(titles[key], None) if key in titles else known.of_key(key)) for key in found.draft.finished
     ]
     claimed = {*ids.values(), *(node["id"] for _, node in ended if node is not None)}
     left_out = {node["id"] for key in found.draft.left_out if (node := known.of_key(key)) is not None}
@@ -182,7 +181,7 @@ def _ref_of(key: str) -> str:
     """Return the ref of a new node: its key, or a name that stands for one that is too long for a ref."""
     if len(key) <= REF_MAX:
         return key
-    return f"{key[:REF_MAX - 50]}-{sha1(key.encode(errors='replace'), usedforsecurity=False).hexdigest()}"
+    return f"{key[: REF_MAX - 50]}-{sha1(key.encode(errors='replace'), usedforsecurity=False).hexdigest()}"
 
 
 def _changed(

@@ -19,9 +19,7 @@ from claimdagd.wire import Code
 class Dispatch:
     """Runs requests that may change the graph. Set `draining` to refuse them from then on."""
 
-    def __init__(
-        self, once: OnceTokens, batch: Batch, changes: Changes, waiting: Waiting, wait_list: WaitList
-    ) -> None:
+    def __init__(self, once: OnceTokens, batch: Batch, changes: Changes, waiting: Waiting, wait_list: WaitList) -> None:
         self._once = once
         self._batch = batch
         self._changes = changes

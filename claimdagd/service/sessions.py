@@ -65,8 +65,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 class Session:
     """One connection: where its answers go, the claims bound to it, and what it has asked to be told later."""
 
-    __slots__ = ("backlog", "closed", "conn", "deliver", "hang_up", "held", "pending_replies",
-                 "unacknowledged", "watch_from")
+    __slots__ = (
+        "backlog",
+        "closed",
+        "conn",
+        "deliver",
+        "hang_up",
+        "held",
+        "pending_replies",
+        "unacknowledged",
+        "watch_from",
+    )
 
     def __init__(self, conn: int, deliver: Callable[[bytes], None], hang_up: Callable[[], None]) -> None:
         self.conn = conn

@@ -109,9 +109,7 @@ class Waiting:
         known = self._known_reply(waiting)
         session = waiting.session
         if known is not None:
-            self._batch.items.append(
-                Served(session, None, encode_ok(waiting.request.rid, known), waiting=waiting)
-            )
+            self._batch.items.append(Served(session, None, encode_ok(waiting.request.rid, known), waiting=waiting))
         else:
             item, _, _ = self._changes.apply(session, waiting.claim, waiting)
             self._batch.items.append(item)

@@ -24,7 +24,5 @@ def new_service(graph: Graph, directory: str) -> Service:
 
 def reopened(directory: str, max_nodes: int) -> Service:
     """A service over the state that `directory` holds."""
-    opened = open_service(
-        OsFiles(), directory, RealClock(), Config(), new_tag=lambda: "n3w0", max_nodes=max_nodes
-    )
+    opened = open_service(OsFiles(), directory, RealClock(), Config(), new_tag=lambda: "n3w0", max_nodes=max_nodes)
     return opened.service

@@ -25,8 +25,18 @@ class Room(NamedTuple):
 _CORE = tuple(
     f"claimdagd.core.{name}"
     for name in (
-        "state", "refusal", "mutation", "indexes", "indexing", "graph", "lookup", "cycles", "invariants", "queries",
-        "operations", "apply",
+        "state",
+        "refusal",
+        "mutation",
+        "indexes",
+        "indexing",
+        "graph",
+        "lookup",
+        "cycles",
+        "invariants",
+        "queries",
+        "operations",
+        "apply",
     )
 )
 _TYPES = ("claimdagd.limits", "claimdagd.model", "claimdagd.wire")
@@ -171,6 +181,7 @@ ROOMS: dict[str, Room] = {
          "claimdag_client.errors", "claimdag_client.events", *_TYPES, "claimdagd.descriptors", "claimdagd.paths"),
     ),
 }  # fmt: skip
+
 
 def room_of(module: str) -> str | None:
     """Return the room of a module; None if a module at the top of a package has no line of its own."""

@@ -29,9 +29,7 @@ def test_pages_have_blocks() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("page", PAGES)
-def test_python_blocks_of_a_page_run(
-    short_dir: Path, monkeypatch: pytest.MonkeyPatch, page: str, backend: str
-) -> None:
+def test_python_blocks_of_a_page_run(short_dir: Path, monkeypatch: pytest.MonkeyPatch, page: str, backend: str) -> None:
     """In order, on one graph of their own."""
     monkeypatch.setattr(anyio, "run", partial(anyio.run, backend=backend))
     with running(short_dir / "claimdag") as daemon:

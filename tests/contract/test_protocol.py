@@ -166,9 +166,7 @@ def test_fields_of_a_table_are_those_of_the_struct(name: str) -> None:
     props.pop("op", None)
     told = {code_words(row[0])[0].rstrip("?"): row for row in FIELD_TABLES[name].rows}
     assert set(told) == set(props), name
-    clearable = {
-        f.encode_name for f in msgspec.structs.fields(cls) if f.default is msgspec.UNSET
-    }
+    clearable = {f.encode_name for f in msgspec.structs.fields(cls) if f.default is msgspec.UNSET}
     for field, (first, said, *_) in told.items():
         where = f"{name}.{field}"
         if is_request or cls is model.Grant:

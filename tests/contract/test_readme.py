@@ -28,7 +28,6 @@ def home(short_dir: Path) -> Iterator[Path]:
     transcript.end_daemons(short_dir)
 
 
-
 def test_first_minute_run_as_printed_prints_what_it_says(home: Path) -> None:
     """Every command of the first minute, in one shell (law 1.1, 1.3)."""
     transcript.compare(FIRST_MINUTE.lines, transcript.run(FIRST_MINUTE.lines, home))

@@ -580,9 +580,7 @@ class Model:
 
     def cancel_dependents(self, item: Item, moment: str) -> None:
         for other in list(self.items.values()):
-            if any(
-                dep.when == When.AFTER_OK and self.moment_of(other, dep) == (moment, item.id) for dep in other.deps
-            ):
+            if any(dep.when == When.AFTER_OK and self.moment_of(other, dep) == (moment, item.id) for dep in other.deps):
                 self.cancel_by_cascade(other)
 
     def cancel_by_cascade(self, item: Item) -> None:

@@ -69,9 +69,7 @@ def test_the_environment_of_a_daemon_is_chosen_by_name() -> None:
 
 
 @pytest.mark.slow
-def test_a_package_found_by_pythonpath_alone_starts_its_daemon(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_found_by_pythonpath_alone_starts_its_daemon(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The daemon does not get PYTHONPATH, and needs its package all the same."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     command = daemon_command("/d", "/s")

@@ -103,9 +103,7 @@ def test_claim_with_a_token_is_kept_for_the_next_time_it_is_asked(daemon: Daemon
         ("link 1 2", "done: link "),
     ],
 )
-def test_change_that_cannot_be_printed_is_told_on_stderr(
-    daemon: Daemon, tmp_path: Path, verb: str, told: str
-) -> None:
+def test_change_that_cannot_be_printed_is_told_on_stderr(daemon: Daemon, tmp_path: Path, verb: str, told: str) -> None:
     """Somebody who sees a failure must learn that the change was made."""
     (tmp_path / "plan.json").write_text('{"nodes": [{"summary": "a"}, {"summary": "b"}]}')
     shell(daemon, "claimdag upsert --summary x; claimdag upsert --summary y")
@@ -221,7 +219,7 @@ def test_file_that_cannot_be_read_is_named(daemon: Daemon, tmp_path: Path, path:
 )  # fmt: skip
 def test_relative_path_below_a_deleted_directory_is_named(daemon: Daemon, tmp_path: Path, line: str) -> None:
     """The working directory was deleted: a relative path leads nowhere."""
-    bare = f"claimdag_bare() {{ {' '.join(CLAIMDAG)} --no-start \"$@\"; }}\n"
+    bare = f'claimdag_bare() {{ {" ".join(CLAIMDAG)} --no-start "$@"; }}\n'
     (tmp_path / "gone").mkdir()
     ran = shell(daemon, f"{bare} cd {tmp_path}/gone && rmdir {tmp_path}/gone && {line}")
     assert ran.returncode == 71, ran.stderr

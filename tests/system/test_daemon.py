@@ -292,7 +292,7 @@ def test_connection_of_another_user_is_refused(daemon: Daemon) -> None:
     code = (
         "import os, socket, sys; os.setuid(65534); s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);"
         "s.settimeout(9)\n"
-        "try: s.sendall(b'{\"op\":\"ping\"}\\n'); print(s.recv(100))\n"
+        'try: s.sendall(b\'{"op":"ping"}\\n\'); print(s.recv(100))\n'
         "except (BrokenPipeError, ConnectionResetError): print(b'')"
     )
     result = subprocess.run([sys.executable, "-I", "-c", code, str(daemon.path)], capture_output=True, text=True)

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+
 def _report(args: argparse.Namespace, session: Session) -> int:
     under = None if args.under is None else session.node_id(args.under)
     nodes = session.ask("list", all=True, under=under)["nodes"]

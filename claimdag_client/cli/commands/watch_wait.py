@@ -240,8 +240,11 @@ def _note(verb: str, text: str) -> None:
 COMMANDS = {
     "watch": Command(
         run=_watch,
-        flags={"from": "from this entry of the ledger on", "under": "only what changes this node or a node below it",
-               "json": "the entries as journaled, one a line"},
+        flags={
+            "from": "from this entry of the ledger on",
+            "under": "only what changes this node or a node below it",
+            "json": "the entries as journaled, one a line",
+        },
         about=(
             "Show the ledger as it grows: every change, as it is journaled, from now or from an entry on.\n\n"
             "When the daemon restarts it goes on from the last entry shown: nothing is missed or shown twice."
@@ -250,8 +253,12 @@ COMMANDS = {
     ),
     "wait": Command(
         run=_wait,
-        flags={"ids": "", "under": "everything below this node", "timeout": "",
-               "json": "the nodes as they ended, one a line"},
+        flags={
+            "ids": "",
+            "under": "everything below this node",
+            "timeout": "",
+            "json": "the nodes as they ended, one a line",
+        },
         about=(
             "Wait until nodes are finished: done, failed or cancelled; without an ID, until all work is that is "
             "unfinished now. Prints each with how it ended.\n\n"

@@ -157,6 +157,4 @@ def in_scope(graph: Graph, node_id: str, under: str) -> bool:
 
 def unfinished_roots(graph: Graph) -> tuple[str, ...]:
     """Return the ids of all unfinished nodes without a parent: with them ends all work that there is now."""
-    return tuple(
-        v.record.id for v in graph.vertices.values() if v.parent is None and v.record.status not in TERMINAL
-    )
+    return tuple(v.record.id for v in graph.vertices.values() if v.parent is None and v.record.status not in TERMINAL)

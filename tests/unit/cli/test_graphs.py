@@ -55,7 +55,9 @@ def drawn(nodes: list[dict[str, Any]]) -> list[str]:
 
 def test_graph_as_text_is_layers_with_rails_and_the_critical_path() -> None:
     """What can run first stands first, a group where it ends; each rail leads to what waits."""
-    assert "\n".join(drawn(NODES)) == """\
+    assert (
+        "\n".join(drawn(NODES))
+        == """\
         layer 1
 ┌───────★ ◉ 7q2f-1  running thing 1  [bob]
 │ ┌─────  ○ 7q2f-2  ready   thing 2
@@ -73,6 +75,7 @@ def test_graph_as_text_is_layers_with_rails_and_the_critical_path() -> None:
 └─┴─────★ · 7q2f-10 todo    quote " and \\ <b>x</b> #1; [end]  [after 7q2f-7, 7q2f-5]
 
 critical path (cost 5): 7q2f-1 > 7q2f-3 > 7q2f-6 > 7q2f-8 > 7q2f-10"""
+    )
 
 
 def test_graph_with_too_many_rails_leaves_them_out() -> None:

@@ -146,9 +146,7 @@ def test_value_takes_what_the_daemon_takes(value: values.Value, right: list[str]
             value.convert(text)
 
 
-def test_actor_may_stand_in_the_environment(
-    cli: Cli, daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_actor_may_stand_in_the_environment(cli: Cli, daemon: ScriptedDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """CLAIMDAG_ACTOR stands for --actor of every command, and a wrong one is named by the variable (law 9.1)."""
     daemon.answers["claim_next"] = {"id": "7q2f-1", "gen": 2}
     monkeypatch.setenv(ACTOR_VARIABLE, "ann")

@@ -29,9 +29,19 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
         "--need disk --dep 4 --dep 7q2f-5:after_any --max-attempts 3 --actor bob --once t1",
         view(1),
         {
-            "op": "upsert", "id": "7q2f-1", "kind": "goal", "status": "blocked", "role": "verifier", "parent": "7q2f-3",
-            "cost": 2.5, "priority": -5, "needs": {"gpu": 2, "disk": 1}, "max_attempts": 3, "actor": "bob",
-            "once": "t1", "deps": [{"on": "7q2f-4"}, {"on": "7q2f-5", "when": "after_any"}],
+            "op": "upsert",
+            "id": "7q2f-1",
+            "kind": "goal",
+            "status": "blocked",
+            "role": "verifier",
+            "parent": "7q2f-3",
+            "cost": 2.5,
+            "priority": -5,
+            "needs": {"gpu": 2, "disk": 1},
+            "max_attempts": 3,
+            "actor": "bob",
+            "once": "t1",
+            "deps": [{"on": "7q2f-4"}, {"on": "7q2f-5", "when": "after_any"}],
         },
         "7q2f-1\n",
     ),
@@ -84,7 +94,9 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
         "complete 1 --actor bob --next --role verifier --slack 3 --strict --lease 60 --bound --wait 5",
         {"node": view(1, status="done"), "ready": ["7q2f-3"], "next": {**CLAIM, "id": "7q2f-3"}},
         {
-            "op": "complete", "id": "7q2f-1", "actor": "bob",
+            "op": "complete",
+            "id": "7q2f-1",
+            "actor": "bob",
             "next": {"role": "verifier", "slack": 3.0, "strict": True, "lease": 60.0, "bound": True, "wait": 5.0},
         },
         "7q2f-1 done, ready now: 7q2f-3\nid=7q2f-3 gen=2\nthing 1\n",
@@ -101,7 +113,12 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
         "list --terminal --archived --all --status done --under 3 --assignee bob",
         {"nodes": [view(4, status="done", summary="that")]},
         {
-            "op": "list", "terminal": True, "archived": True, "all": True, "status": "done", "under": "7q2f-3",
+            "op": "list",
+            "terminal": True,
+            "archived": True,
+            "all": True,
+            "status": "done",
+            "under": "7q2f-3",
             "assignee": "bob",
         },
         "✓ 7q2f-4  done  that\n",
@@ -284,10 +301,21 @@ def test_status_shows_everything_on_one_screen(
     monkeypatch.setenv("LINES", "40")
     monkeypatch.setenv("COLUMNS", "100")
     ran = cli("status")
-    for said in ("claimdagd 9.8.7  graph 7q2f  up 1 min", "50 todo, 1 running", "Deadlocks (1)", "Held (1)",
-                 "◉ 7q2f-1  bob  quiet 1 min 30 s, lease ends in 13 min  the parser", "Ready (1)",
-                 "7q2f-2  priority 5  for verifier  (waits for units kept for another)", "Waiting (50)",
-                 "on 7q2f-1 (bob is on it)", "Blocked by hand (1)", "Groups (1)", "gpu  1 of 1 in use", "more: "):
+    for said in (
+        "claimdagd 9.8.7  graph 7q2f  up 1 min",
+        "50 todo, 1 running",
+        "Deadlocks (1)",
+        "Held (1)",
+        "◉ 7q2f-1  bob  quiet 1 min 30 s, lease ends in 13 min  the parser",
+        "Ready (1)",
+        "7q2f-2  priority 5  for verifier  (waits for units kept for another)",
+        "Waiting (50)",
+        "on 7q2f-1 (bob is on it)",
+        "Blocked by hand (1)",
+        "Groups (1)",
+        "gpu  1 of 1 in use",
+        "more: ",
+    ):
         assert said in ran.out  # fmt: skip
     assert "idle" not in ran.out
     assert len(ran.out.splitlines()) <= 40

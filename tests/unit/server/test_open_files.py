@@ -55,9 +55,7 @@ def test_limit_too_low_to_run_is_refused_with_what_is_needed(monkeypatch: pytest
         assert part in str(refused.value)
 
 
-def test_limit_below_what_is_needed_is_named(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_limit_below_what_is_needed_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """The daemon starts, and says how many connections fit."""
     monkeypatch.setattr(open_files.resource, "getrlimit", Limits(256, 256).get)
     assert connections_allowed() == 256 - RESERVED
