@@ -19,6 +19,12 @@ NAME_LENGTH_MAX = 64
 TOKEN_LENGTH_MAX = 128
 COUNT_MAX = 1_000_000_000
 COST_MAX = 1e12
+#: What --columns may show of a node, and what --sort may sort by.
+COLUMN_NAMES = (
+    "id", "status", "kind", "role", "summary", "parent", "assignee", "gen", "attempts", "cost", "depth", "priority",
+    "quiet", "expires_in", "error", "cause", "created_at", "updated_at", "started_at", "finished_at",
+)  # fmt: skip
+SORT_NAMES = ("id", "status", "assignee", "priority", "depth", "cost", "quiet", "created_at", "updated_at")
 WHENS = ("after_ok", "after_any")
 LEASE_MAX_S = 366 * 86400.0
 UNITS_OF_TIME = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -127,6 +133,13 @@ def _or_none(value: Value, none: Collection[str] = ("", "none", "null")) -> Valu
     return Value(f"{value.takes}, or none", lambda text: NULL if text in none else value.convert(text))
 
 
+def _columns(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not set(names) <= set(COLUMN_NAMES):
+        raise ValueError(text)
+    return names
+
+
 def _units(text: str) -> tuple[str, int]:
     name, equals, units = text.partition("=")
     return _name(name), _whole(1, COUNT_MAX)(units) if equals else 1
@@ -171,4 +184,7 @@ PLAN_FORMAT = _one_of(("json", "yaml", "toml"))
 REPORT_FORMAT = _one_of(("tasks", "json", "csv", "github-comment"))
 GRAPH_FORMAT = _one_of(("text", "dot", "mermaid"))
 HOOK_EVENT = _one_of(("stop", "compact"))
+SORT = _one_of(SORT_NAMES)
+COLUMNS = Value(f"some of {', '.join(COLUMN_NAMES)}, with commas between them", _columns)
+OUTPUT = _one_of(("table", "json", "jsonl", "ids"))
 SHELL = _one_of(("bash", "zsh", "fish"))

@@ -9,6 +9,7 @@ from claimdag_client.cli.session import DONE, Failed, Session
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -18,15 +19,40 @@ def _list(args: Namespace, session: Session) -> int:
         wanted = getattr(args, name)
         if wanted is not None:
             nodes = [node for node in nodes if node[name] == wanted]
-    nodes = nodes[: args.limit]
-    if args.json:
+    if args.match is not None:
+        nodes = [node for node in nodes if _matches(node, args.match.casefold())]
+    if args.sort is not None:
+        nodes.sort(key=_sort_key(args.sort))
+    _show(nodes[: args.limit], args, session)
+    return DONE
+
+
+def _matches(node: dict[str, Any], text: str) -> bool:
+    return any(text in str(node.get(name) or "").casefold() for name in ("summary", "id", "assignee"))
+
+
+def _sort_key(name: str) -> Callable[[dict[str, Any]], Any]:
+    """Return a key that puts numbers in order from the largest, words from the first, and what is absent last."""
+    if name == "id":
+        return lambda node: int(node["id"].rpartition("-")[2])
+    if name in ("status", "assignee"):
+        return lambda node: (node.get(name) is None, node.get(name) or "")
+    return lambda node: (node.get(name) is None, -(node.get(name) or 0))
+
+
+def _show(nodes: list[dict[str, Any]], args: Namespace, session: Session) -> None:
+    form = "ids" if args.quiet else "jsonl" if args.json else args.output
+    if form == "json":
+        session.say_json(nodes)
+    elif form == "jsonl":
         for node in nodes:
             session.say_json(node)
-        return DONE
-    from claimdag_client.cli.render.node import lines
+    elif form == "ids":
+        session.say_all(clean(node["id"]) for node in nodes)
+    else:
+        from claimdag_client.cli.render.node import lines, table
 
-    session.say_all(lines(nodes, session.paint))
-    return DONE
+        session.say_all(table(nodes, args.columns, session.paint) if args.columns else lines(nodes, session.paint))
 
 
 def _asked(args: Namespace) -> dict[str, Any]:
@@ -62,10 +88,15 @@ COMMANDS = {
         run=_list,
         flags={
             "terminal": "", "archived": "", "all": "", "status": "", "under": "", "assignee": "",
-            "kind": "only those of this kind", "node_role": "only those for this role", "limit": "", "offline": "",
-            "json": "",
+            "kind": "only those of this kind", "node_role": "only those for this role", "match": "", "sort": "",
+            "limit": "", "columns": "", "output": "", "quiet": "", "json": "", "offline": "",
         },
         about="List nodes, newest first: the unfinished ones, unless others are asked for.",
-        examples=("claimdag list", "claimdag list --all --json", "claimdag list --offline"),
+        examples=(
+            "claimdag list",
+            "claimdag list --all --json",
+            "claimdag list --match parser --sort priority --columns id,status,priority,summary",
+            "claimdag list --offline",
+        ),
     ),
 }  # fmt: skip

@@ -17,7 +17,7 @@ from claimdag_client.cli.render.text import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     View = Mapping[str, Any]
@@ -100,6 +100,27 @@ def lines(nodes: Iterable[View], paint: Paint) -> Iterable[str]:
         room = None if paint.columns is None else max(10, paint.columns - ids - statuses - 5)
         tail = cut(tail.rstrip(), room, unicode=paint.unicode)
         yield f"{sign(node['status'], paint)} {head}{coloured(middle, node['status'], paint)}{tail}"
+
+
+def table(nodes: Iterable[View], fields: Sequence[str], paint: Paint) -> Iterable[str]:
+    """Show fields of nodes in columns under their names. The last column is cut to what is left of the screen."""
+    rows = [[name.upper() for name in fields], *([_cell(node, name) for name in fields] for node in nodes)]
+    widths = columns_of(rows)
+    for index, row in enumerate(rows):
+        line = "  ".join(pad(cell, room) for cell, room in zip(row, widths, strict=True)).rstrip()
+        line = cut(line, paint.columns, unicode=paint.unicode)
+        yield line if index else paint(line, "bold")
+
+
+def _cell(node: View, name: str) -> str:
+    value = node.get(name)
+    if value is None:
+        return "-"
+    if name.endswith("_at"):
+        return clock(value)
+    if name in ("quiet", "expires_in"):
+        return duration(value)
+    return number(value) if isinstance(value, float) else clean(value)
 
 
 def page(node: View, paint: Paint) -> Iterable[str]:
