@@ -44,11 +44,12 @@ class Delivery:
     def deliver(self, items: list[BatchItem]) -> None:
         """Deliver what the items tell, since it is in the journal now."""
         for item in items:
-            if isinstance(item, Changed):
+            if type(item) is Answered:  # the most frequent one, and quicker than isinstance
+                session, answer = item.session, item.answer
+                if not session.closed:
+                    session.deliver(answer if isinstance(answer, bytes) else answer())
+            elif isinstance(item, Changed):
                 self._deliver_change(item)
-            elif isinstance(item, Answered) and not item.session.closed:
-                answer = item.answer
-                item.session.deliver(answer if isinstance(answer, bytes) else answer())
         self._timers.look_ahead()
         if self._check:
             check(self._graph)
