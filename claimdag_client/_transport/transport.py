@@ -158,9 +158,13 @@ class Connection:
         SILENCE_LIMIT_S.
         """
         patience = self.patience(waits(request)) if limit_s is None else Patience(limit_s)
-        self.send(request, patience)
-        while "event" in (message := self.receive(patience)):
-            pass
+        try:
+            self.send(request, patience)
+            while "event" in (message := self.receive(patience)):
+                pass
+        except Unresponsive as exc:
+            exc.remedy += f"; once it goes on it may still do what was asked ({request.get('op')})"
+            raise
         if "error" in message:
             raise Refused(message["error"])
         ok = message.get("ok")
