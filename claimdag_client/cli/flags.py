@@ -177,6 +177,7 @@ def _file_flags() -> dict[str, Flag]:
         "source_and_file": Flag("[SOURCE] FILE", value=values.TEXT, dest="words", many=True,
                                 about="the source, and the file or -"),
         "prune_missing": Flag("--prune-missing", about="cancel unfinished nodes that the file does not have any more"),
+        "renamed": Flag("--renamed", about="take rows for the same though most titles differ"),
         "watch": Flag("--watch", about="do it again whenever the file changes"),
         "guess": Flag("--guess", about="read dependencies in free text too (github)"),
         "tag": Flag("--tag", value=values.TEXT, metavar="TAG", about="the list of the file to read (taskmaster)"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from hashlib import sha1
 
+from claimdag_client.importers.resolve import cut
 from claimdagd.limits import SUMMARY_MAX_BYTES
 
 TYPE_CHECKING = False
@@ -23,6 +24,8 @@ TERMINAL = frozenset({"done", "failed", "cancelled"})
 #: Held work: its summary, cost, priority and role may change, but not what it stands on.
 HELD = frozenset({"claimed", "running", "completing"})
 GROUPS = frozenset({"goal", "molecule"})
+#: So many rows must have another title before they are taken for those of another list.
+RENAMED_MIN = 3
 #: A ref is no longer than this.
 REF_MAX = 256
 HELD_MARK = " [held: "
@@ -53,6 +56,14 @@ class Comparison:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.missing: list[View] = []
+        #: How many rows were found by their ids, and how many of these have another title here.
+        self.matched = 0
+        self.renamed = 0
+
+    @property
+    def is_of_another_list(self) -> bool:
+        """Whether most ids name other work here: two lists that both count from T001, say."""
+        return self.renamed >= RENAMED_MIN and 2 * self.renamed > self.matched
 
     def of(self, action: str) -> list[Step]:
         """Return the steps of one sort."""
@@ -70,6 +81,8 @@ def compare(found: Resolved, nodes: Iterable[View], *, under: str | None = None,
         if node is not None:
             matched[item.key] = node
             ids[item.key] = node["id"]
+            comparison.matched += item.shown
+            comparison.renamed += item.shown and without_reason(node["summary"]) != plain_summary(item)
     titles = found.draft.titles
     ended = [
         (key, known.of_title(titles[key], None) if key in titles else known.of_key(key)) for key in found.draft.finished
@@ -135,6 +148,12 @@ class _Known:
 
 def _age(node: View) -> int:
     return int(node["id"].rpartition("-")[2])
+
+
+def plain_summary(item: Item) -> str:
+    """Return the summary that a row has when it is not held."""
+    text = " ".join((f"{item.key} {item.title}" if item.shown else item.title).split())
+    return cut(text or item.key, SUMMARY_MAX_BYTES)
 
 
 def _title_key(title: str) -> bytes:

@@ -131,6 +131,36 @@ def test_nothing_is_cancelled_unless_it_is_asked_for(claimdag: Claimdag, tmp_pat
     assert after["T002 b"]["status"] == "ready"
 
 
+@pytest.mark.parametrize("text", ["", "- [ ] T001 a\n- [ ] T001 b\n", "# only a heading\n"])
+def test_nothing_is_cancelled_for_a_file_that_is_empty_or_faulty(text: str, claimdag: Claimdag) -> None:
+    """An export that went wrong, or a line that cannot be read, says nothing of what is gone."""
+    assert claimdag("import", "tasks", "-", text=TASKS).returncode == 0
+    before = listed(claimdag)
+    ran = claimdag("import", "tasks", "-", "--prune-missing", "--skip-bad", text=text)
+    assert ran.returncode == 1
+    assert "next:" in ran.stderr
+    assert listed(claimdag) == before
+
+
+def test_a_second_list_with_the_same_numbers_is_not_taken_for_the_first(claimdag: Claimdag) -> None:
+    """Every spec kit counts from T001: one would write its titles over the other's."""
+    one, two, three = (
+        "".join(f"- [ ] T00{n} {word} {n}\n" for n in range(1, 5)) for word in ("draw", "cook", "bake")
+    )
+    assert claimdag("import", "tasks", "-", text=one).returncode == 0
+    before = listed(claimdag)
+    ran = claimdag("import", "tasks", "-", text=two)
+    assert ran.returncode == 1
+    assert "4 of 4 ids name other work here" in ran.stderr
+    assert listed(claimdag) == before
+    goal = claimdag("upsert", "--summary", "cooking", "--kind", "goal").stdout.strip()
+    assert claimdag("import", "tasks", "-", "--under", goal, text=two).returncode == 0
+    assert len(listed(claimdag)) == 9
+    assert claimdag("import", "tasks", "-", "--under", goal, text=three).returncode == 1
+    assert claimdag("import", "tasks", "-", "--under", goal, "--renamed", text=three).returncode == 0
+    assert "T001 bake 1" in listed(claimdag)
+
+
 def test_a_file_without_ids_is_pruned_under_a_node_alone(claimdag: Claimdag, tmp_path: Path) -> None:
     """Elsewhere nothing tells its nodes from others."""
     path = tmp_path / "x.csv"

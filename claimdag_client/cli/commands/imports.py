@@ -70,11 +70,14 @@ def _once(source: str | None, args: argparse.Namespace, session: Session) -> int
     progress = Progress()
     found = _read(source, args, session, progress)
     _tell_faults(found, args, session)
+    if args.prune_missing:
+        _check_prune(found, args)
     comparison = _compare(found, args, session)
-    if args.prune_missing and found.draft.owns is None and args.under is None:
+    if comparison.is_of_another_list and not args.renamed:
         raise Failed(
-            "nothing tells the nodes of this source from others, so that none was cancelled",
-            remedy="import it --under a node of its own, and prune there",
+            f"{args.file}: {comparison.renamed} of {comparison.matched} ids name other work here, so that nothing "
+            "was done: is it another list?",
+            remedy="import it --under a node of its own; if the titles did change: --renamed",
         )
     if args.dry_run:
         if session.connected:
@@ -153,6 +156,26 @@ def _compare(found: Resolved, args: argparse.Namespace, session: Session) -> Com
     return compare(found, listing["nodes"], under=under, prune=args.prune_missing)
 
 
+def _check_prune(found: Resolved, args: argparse.Namespace) -> None:
+    """Raise Failed if what the file lacks says nothing of what is to be cancelled."""
+    draft = found.draft
+    if draft.owns is None and args.under is None:
+        raise Failed(
+            "nothing tells the nodes of this source from others, so that none was cancelled",
+            remedy="import it --under a node of its own, and prune there",
+        )
+    if draft.faults:
+        raise Failed(
+            f"{args.file}: a row that cannot be read is not one that is gone, so that nothing was done",
+            remedy="mend the file, or leave out --prune-missing",
+        )
+    if not (draft.items or draft.finished or draft.left_out):
+        raise Failed(
+            f"{args.file}: it has no rows, so that nothing was cancelled",
+            remedy="look whether the export went wrong",
+        )
+
+
 def _tell_faults(found: Resolved, args: argparse.Namespace, session: Session) -> None:
     """Tell everything at once: faults, what is held, notes. Failed if there are faults and --skip-bad is not given."""
     draft = found.draft
@@ -186,7 +209,7 @@ COMMANDS = {
             "source_and_file": f"the source ({', '.join(registry.OURS)}; else guessed), and the file or -",
             "under": "put it all under this node, and look for its nodes there alone",
             "all": "take finished rows as work to do as well", "skip_bad": "", "dry_run": "", "keep_holders": "",
-            "prune_missing": "", "watch": "", "guess": "", "tag": "", "reverse": "",
+            "prune_missing": "", "renamed": "", "watch": "", "guess": "", "tag": "", "reverse": "",
             "verbose": "tell each row that is held back, left out or the same",
             "actor": "who says so, for the ledger", "once": "", "json": "",
         },
