@@ -30,7 +30,7 @@ _NEXT = {
     "not_terminal": "claimdag complete {id}, or claimdag cancel {id}, first",
     "would_not_run": "claimdag capacity {resource} UNITS raises what there is, or let it need less",
     "timeout": "claimdag why {id}",
-    "nothing_pending": "all work is finished; claimdag upsert makes more",
+    "nothing_pending": "all work is finished; claimdag add makes more",
     "full": "claimdag list shows what is unfinished",
     "storage": "make room where the daemon's directory is and ask again; nothing was changed",
     "shutting_down": "ask again: a new daemon starts when this one has left",

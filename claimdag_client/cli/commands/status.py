@@ -87,7 +87,7 @@ def _screen(answers: _Answers, session: Session, *, everything: bool) -> Iterabl
             yield paint(f"  and {len(section.rows) - room} more: {section.more}", "dim")
     if not answers.nodes:
         yield ""
-        yield 'Nothing to do. Make work with: claimdag upsert --summary "...", submit FILE or import beads FILE'
+        yield 'Nothing to do. Make work with: claimdag add "...", submit FILE or import FILE'
 
 
 def _sections(answers: _Answers, paint: Paint) -> list[_Section]:

@@ -328,4 +328,4 @@ def test_status_shows_everything_on_one_screen(
 def test_status_of_an_empty_graph_says_how_to_begin(cli: Cli, daemon: ScriptedDaemon) -> None:
     """No empty screen."""
     daemon.answers |= {"list": {"nodes": []}, "ready": {"nodes": []}, "resources": {"resources": []}, "stats": {}}
-    assert "claimdag upsert" in cli("status").out
+    assert "claimdag add" in cli("status").out
