@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.backend == "trio" and importlib.util.find_spec("trio") is None:
         _parser().error("trio is not installed: pip install 'claimdagd[trio]'")
-    # Whatever this process makes is for its user alone.
+    # What this process makes is for its user alone.
     os.umask(0o077)
     repeats = logs.configure(arguments.log_level)
     try:

@@ -10,7 +10,7 @@ from claimdag_client.mcp import vocabulary as v
 _NEXT_STEP = {
     "gen_mismatch": "The node is at generation {gen} now. Unless you hold that, it is no longer yours: stop that work"
     " and call `next`.",
-    "not_assignee": "Somebody else holds it. Call `get` to see who, or `next` for other work.",
+    "not_assignee": "Another worker holds it. Call `get` to see who, or `next` for other work.",
     "assignee_busy": "You hold {id} at generation {gen}. Call `complete`, `fail` or `release` for that first.",
     "not_found": "Call `list` with all=true to see the ids of this graph; ids of another session name nothing here.",
     "not_claimable": "Call `why` for it.",
@@ -142,4 +142,4 @@ def argument_fault(tool: str, takes: list[str], message: str) -> str:
 
 def lost_text(lost: list[str]) -> str:
     """Claims that are gone: the first thing that a result says."""
-    return "\n".join(f"LOST: {one}. Stop that work now; it belongs to somebody else or to nobody." for one in lost)
+    return "\n".join(f"LOST: {one}. Stop that work now; it is no longer yours." for one in lost)

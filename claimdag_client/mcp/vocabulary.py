@@ -28,9 +28,7 @@ Summary = Annotated[
 ]
 Needs = Annotated[
     dict[str, int],
-    Meta(
-        description='units of resources, as {"gpu": 1}; {"file:src/x.py": 1} so that nobody edits that file meanwhile'
-    ),
+    Meta(description='units of resources, as {"gpu": 1}; {"file:src/x.py": 1} so that no two workers edit it at once'),
 ]
 Deps = Annotated[list[str], Meta(description="ids or refs that must be done first")]
 
@@ -100,7 +98,7 @@ class NewNode(Arguments, frozen=True, kw_only=True):
     summary: Summary
     kind: Annotated[
         Literal["task", "step", "goal", "molecule"],
-        Meta(description="goal and molecule are groups: nobody claims them"),
+        Meta(description="goal and molecule are groups: they cannot be claimed"),
     ] = "task"
     role: Role | None = None
     parent: Annotated[str, Meta(description="the id or ref of the group or node above it")] | None = None
@@ -276,7 +274,7 @@ class WhyResult(Result, frozen=True, kw_only=True):
 
 
 class Tool(NamedTuple):
-    """One tool: its arguments, its result, what a model is told of it, and what a host may assume of it."""
+    """One tool: its arguments, its result, what a model learns about it, and what a host may assume of it."""
 
     arguments: type[Arguments]
     result: type[Result]
@@ -297,7 +295,7 @@ TOOLS: dict[str, Tool] = {
     "next": Tool(
         Next,
         NextResult,
-        "Take the best node that can run now. You hold it until `complete`, `fail` or `release`; nobody else can. Keep"
+        "Take the best node that can run now. You hold it until `complete`, `fail` or `release`; no other can. Keep"
         " its `gen`: every later call needs it. With nothing to take: nothing_runnable means wait or look at `why`;"
         " nothing_pending means all work is finished. You hold one node at a time.",
     ),
@@ -312,7 +310,7 @@ TOOLS: dict[str, Tool] = {
         Fail,
         EndResult,
         "Say that the node you hold cannot be done, and why. Work that needed its success is cancelled; `reopen` brings"
-        " it back. If somebody else could do it, call `release` instead.",
+        " it back. If another worker could do it, call `release` instead.",
         destructive=True,
         idempotent=True,
     ),
@@ -326,7 +324,7 @@ TOOLS: dict[str, Tool] = {
     "release": Tool(
         Held,
         LeaseResult,
-        "Hand your node back undone: it is ready again, for anybody.",
+        "Hand your node back undone: it is ready again, for any worker.",
     ),
     "add": Tool(
         NewNode,

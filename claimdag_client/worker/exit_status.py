@@ -29,7 +29,7 @@ def start_status(error: OSError | ValueError) -> int:
 
 
 def claim_environment(id: str, gen: int, summary: str, socket: str) -> list[bytes]:
-    """Return what a command is told of its node, as NAME=VALUE."""
+    """Return what a command learns about its node, as NAME=VALUE."""
     values = {"CLAIMDAG_ID": id, "CLAIMDAG_GEN": str(gen), "CLAIMDAG_SUMMARY": summary}
     # No environment can hold a NUL.
     told = [f"{name}={value}".encode(errors="replace").replace(b"\0", "�".encode()) for name, value in values.items()]

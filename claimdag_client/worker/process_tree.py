@@ -4,7 +4,7 @@ A subreaper is given every orphan among its descendants, so a process that left 
 by links of parents. Two facts keep the search free of races: an orphan is handed over within the kernel, so a process
 that lives is always below the subreaper; and one that was born after a pass over /proc is found by the next pass, so a
 caller repeats until a pass finds nothing. A process is signalled by a descriptor that is checked against its start
-time, so a number that is used again reaches nobody else. Standard library only, and no event loop.
+time, so a number that is used again reaches no other process. Standard library only, and no event loop.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ RUN_ABOUT = """Claim one node, run a command for it, and complete the node by th
 The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKET in its environment.
 The exit status is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started,
 and the node is handed back. Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node
-back and exits with 128+n. Whatever the command started ends with the claim, in a session of its own too,
+back and exits with 128+n. Everything that the command started ends with the claim, in a session of its own too,
 unless --leave-daemons says otherwise."""
 
 WORK_ABOUT = """Run a command for node after node, each claimed when the one before is finished.

@@ -1,7 +1,7 @@
 """The supervisor: a small process between a worker and the commands that it runs, one for each of its claims at a time.
 
 It starts the command, reports its end, and ends the whole tree of processes under it: SIGTERM, then SIGKILL. Every
-supervisor is a subreaper, so that the trees of a worker's claims are told apart by links of parents alone, and no
+supervisor is a subreaper, so that the trees of a worker's claims are distinguished by links of parents alone, and no
 process can leave its tree by a session of its own, a second fork or another environment. The worker's end of the
 channel closes however the worker ends, even by SIGKILL; the supervisor then ends the tree and leaves. If a supervisor
 itself is killed, the worker, a subreaper too, adopts its tree and ends it.
@@ -261,7 +261,7 @@ def _take_terminal() -> None:
 def _catch_signals() -> int:
     """Let signals do nothing here and yet their default in the command. Returns a descriptor that each makes readable.
 
-    A signal that is ignored stays so over an exec, one with a handler does not. Whatever the worker was started to
+    A signal that is ignored stays so over an exec, one with a handler does not. What the worker was started to
     ignore (nohup, a background job) is left ignored.
     """
     readable, writable = os.pipe()

@@ -54,7 +54,7 @@ class Terminal:
         group, self.lent_to = self.lent_to, None
         try:
             if group is None or os.tcgetpgrp(STDIN) not in (group, os.getpgrp()):
-                return  # The shell has given it to somebody else.
+                return  # The shell has given it to another job.
             lend_terminal(os.getpgrp())
             if restore:
                 termios.tcsetattr(STDIN, termios.TCSADRAIN, self._modes)

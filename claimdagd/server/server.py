@@ -158,7 +158,7 @@ class Server:
         gap = now - self._last_beat
         self._last_beat = now
         if gap > GAP_S:
-            log.warning("the daemon did not run for %.1f s: nobody is reclaimed before they could speak", gap)
+            log.warning("the daemon did not run for %.1f s: no claim is ended before its holder could speak", gap)
             self.service.on_clock_gap(self._clock.now())
 
     def end_turn(self) -> None:

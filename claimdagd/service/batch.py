@@ -218,7 +218,7 @@ class Batch:
     def _refuse(self, session: Session, request: wire.Request, why: str) -> None:
         what = "nothing was changed"
         if self._store.broken:
-            what = "nor could what was written of it be taken back yet: after a crash it may be found done"
+            what = "nor could what was written of it be undone yet: after a crash it may be found done"
         refusal = Refusal(Code.STORAGE, f"{op_of(request)}: {why}; {what}")
         self._written([Answered(session, None, refused(request.rid, refusal))], False)
 
@@ -239,7 +239,7 @@ class Batch:
         try:
             self._store.undo_to(self._store.flushed)
         except StorageError as error:
-            log.error("the journal could not be taken back to what is on disk: %s", error)
+            log.error("the journal could not be cut to what is on disk: %s", error)
         self._roll_back(items)
         for item in items:
             if not isinstance(item, Answered | Changed) or item.session is None or item.session.closed:

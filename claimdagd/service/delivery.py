@@ -1,4 +1,4 @@
-"""What is told once it is in the journal: answers, events, and whoever waited for it."""
+"""What is delivered once it is in the journal: answers, events, and what waits for it."""
 
 from __future__ import annotations
 

@@ -98,5 +98,5 @@ class Session:
 
     @property
     def watching(self) -> bool:
-        """Whether it is told of every mutation."""
+        """Whether it receives every mutation."""
         return self.watch_from is not None

@@ -24,7 +24,7 @@ from claimdagd.service.watchers import Watchers
 
 log = logging.getLogger("claimdagd")
 
-#: After a failed write no lease is ended, and nobody who waits is looked at, for this many seconds.
+#: After a failed write no lease is ended, and no waiting claim is looked at, for this many seconds.
 RETRY_S: Final = 1.0
 #: How many ranks are brought up to date in one turn.
 RANKS_PER_TURN: Final = 1024

@@ -192,7 +192,7 @@ class Waiting:
             self._batch.items.append(Answered(waiter.session, None, refused(waiter.request.rid, refusal)))
 
     def look_again(self) -> None:
-        """Answer and serve whatever can be, as things stand after a rollback."""
+        """Answer and serve all that can be, as things stand after a rollback."""
         for waiter in self._list.over(self.is_over):
             waiter.session.pending_replies -= 1
             self._batch.items.append(Answered(waiter.session, None, self._ended_reply(waiter.request)))

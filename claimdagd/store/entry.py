@@ -104,7 +104,7 @@ def decode_entry(line: bytes) -> Record:
 
 
 def decode_number(line: bytes) -> int:
-    """Only the seq of an entry, whose nodes are passed over unmade: four times as fast. Raises as decode_entry does."""
+    """Only the seq of an entry, whose nodes are skipped: four times as fast. Raises as decode_entry does."""
     return _decode_number(line).seq
 
 

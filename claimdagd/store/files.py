@@ -13,7 +13,7 @@ from typing import Protocol
 
 from claimdagd.descriptors import above_standard_streams
 
-#: Device and inode, or whatever a disk of a test tells its files apart by.
+#: Device and inode, or the identity that a disk of a test gives its files.
 FileIdentity = tuple[int, int]
 OWNER_MAY = stat.S_IRUSR | stat.S_IWUSR
 
@@ -105,7 +105,7 @@ class OsFiles:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = above_standard_streams(os.open(path, flags, 0o600))
         try:
-            os.fchmod(fd, 0o600)  # whatever the umask took away
+            os.fchmod(fd, 0o600)  # also what the umask removed
         except OSError:
             os.close(fd)
             raise

@@ -1,6 +1,6 @@
 """The journal file as it is written: append with exact restore, group flush, roll-back, and restart by rename.
 
-The rule of every method here: whatever fails, the file either is as it was or is known not to be (`broken`), and then
+The rule of every method here: if anything fails, the file is as it was or is known not to be (`broken`), and then
 nothing is appended until a later call has put it right. The open descriptor, not the name, is the truth: a journal
 whose name was lost is written again from it.
 """
@@ -123,7 +123,7 @@ class Journal:
         self.flushed = layout.seq
 
     def create(self, seq: int, next_number: int) -> None:
-        """Begin a journal without entries in place of whatever has its name; the first one will be `seq` + 1."""
+        """Begin a journal without entries in place of any file of its name; the first one will be `seq` + 1."""
         before, self._layout = self._layout, Layout(seq, next_number, 0)
         self._epoch += 1  # a restart that waits for its turn has lost its temporary file to this one
         try:
@@ -150,7 +150,7 @@ class Journal:
         try:
             if self._files.size(self._fd) != self.size:
                 self.lost = True
-                raise StorageError(self.path, "somebody else has changed what was written to it")
+                raise StorageError(self.path, "another process has changed what was written to it")
             self.broken = True
             self._rewrite()
         except OSError as exc:
@@ -171,7 +171,7 @@ class Journal:
         """Write whole lines, numbered on from `seq`, in one go; return whether the file is `intact` after that.
 
         On StorageError none of them is in the file.
-        A ValueError is a bug in the caller: lines that do not follow would be a journal that nobody can read.
+        A ValueError is a bug in the caller: lines that do not follow would be an unreadable journal.
         """
         layout = self._layout
         seq = layout.base + len(layout.ends)
@@ -182,7 +182,7 @@ class Journal:
         if self.broken:
             self.repair()
             layout = self._layout
-        # Until the write has gone well the file is to be taken for broken, whatever ends this function.
+        # Until the write has gone well the file is to be taken for broken, however this function ends.
         self.broken = True
         try:
             write_all(self._files, self._fd, lines[0] if len(lines) == 1 else b"".join(lines))
@@ -223,7 +223,7 @@ class Journal:
         return True
 
     def _is_short(self) -> bool:
-        """Note whether somebody else has cut the file: to extend it would put zeros in place of the entries."""
+        """Note whether another process has cut the file: to extend it would put zeros in place of the entries."""
         self.lost = self._files.size(self._fd) < self.size
         return self.lost
 

@@ -17,9 +17,9 @@ NAMED_MAX = 20
 
 
 def repair(nodes: dict[str, Node], gen: int) -> list[str]:
-    """Mend `nodes` in place, all at generation `gen` and nobody holding any; returns sentences about what changed.
+    """Mend `nodes` in place, all at generation `gen` and none of them held; returns sentences about what changed.
 
-    Work that waits is set ready: whoever loads a state lets the dependencies decide.
+    Work that waits is set ready: the load of a state lets the dependencies decide.
     """
     notes: Counter[str] = Counter()
     for node_id, node in nodes.items():

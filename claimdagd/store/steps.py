@@ -1,4 +1,4 @@
-"""Long work in steps: what a generator yields to whoever drives it, who gives others a turn in between."""
+"""Long work in steps: what a generator yields to its driver, which gives others a turn in between."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BlockingCall:
                 self._error = exc
 
     def finish(self) -> None:
-        """Make the call if nobody did; raise what went wrong."""
+        """Make the call if it was not made; raise what went wrong."""
         self()
         if self._error is not None:
             raise self._error
@@ -39,7 +39,7 @@ Step = BlockingCall | None
 
 
 def blocking(action: Callable[[], None]) -> Generator[Step]:
-    """Offer a blocking call to whoever drives the generator; see that it is made, and raise what it raised."""
+    """Offer a blocking call to the driver of the generator; see that it is made, and raise what it raised."""
     step = BlockingCall(action)
     yield step
     step.finish()

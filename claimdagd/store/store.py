@@ -20,9 +20,9 @@ from claimdagd.store.steps import Step, blocking
 #: Of the entries that a snapshot holds, the new journal keeps no more than this for the log.
 LEDGER_BYTES = 4 * 1024 * 1024
 
-#: What is added to the name of a file that somebody else put in the place of one of ours.
+#: What is added to the name of a file that another process put in the place of one of ours.
 REPLACED = ".replaced"
-CHANGED_BY_OTHERS = "a file of the state was removed or changed by somebody else"
+CHANGED_BY_OTHERS = "a file of the state was removed or changed by another process"
 
 #: The whole state: head, nodes and the remembered answers.
 Memory = tuple[SnapshotHead, Sequence[Node], Iterable[tuple[str, bytes]]]
@@ -42,13 +42,13 @@ class Store:
         self._durable = durability == "fsync"
         self._graph = recovered.tag
         self._at_work = False
-        # How often entries were taken back: a snapshot must not hold one of them.
+        # How often entries were undone: a snapshot must not hold one of them.
         self._undone = 0
         self._snapshot_seq = recovered.snapshot_seq
-        # Kept open: the identity of a file that nobody has open may become another's.
+        # Kept open: the identity of a file that is not open may become another's.
         self._snapshot_fd = -1
         self._snapshot_identity: FileIdentity | None = None
-        #: Return the whole state after the last entry. With it, files that somebody else took away are made anew.
+        #: Return the whole state after the last entry. With it, files that another process removed are made anew.
         self.memory: Callable[[], Memory] | None = None
         #: Hear in a sentence what was made anew.
         self.on_repair: Callable[[str], None] = _ignore
@@ -92,7 +92,7 @@ class Store:
 
     @property
     def broken(self) -> bool:
-        """A failed write could not be taken back yet; the next append tries again before anything else."""
+        """A failed write could not be undone yet; the next append tries again before anything else."""
         return self._journal.broken
 
     @property
@@ -144,7 +144,7 @@ class Store:
         )
 
     def _put_right(self) -> None:
-        """Make anew what somebody else removed, replaced, cut or closed: from the open journal, or from memory."""
+        """Make anew what another process removed, replaced, cut or closed: from the open journal, or from memory."""
         journal, path = self._journal, self._journal.path
         self._check_directory()
         try:
@@ -241,7 +241,7 @@ class Store:
     ) -> Generator[Step]:
         """Put a snapshot in place; the journal still reaches back before it, which recovery allows for.
 
-        It is given up if entries were taken back since `undone`, for it may hold them.
+        It is given up if entries were undone since `undone`, for it may hold them.
         """
         temporary = self._path + TEMPORARY
         replaced: list[int] = []
@@ -254,7 +254,7 @@ class Store:
         try:
             size = yield from self._write_blocks(fd, head, nodes, once)
             if self._undone != undone:
-                raise StorageError(self._path, "entries were taken back while the snapshot was written")
+                raise StorageError(self._path, "entries were undone while the snapshot was written")
             self._rename(temporary, fd)
             temporary = ""
             self.snapshot_bytes, self._snapshot_seq = size, head.seq
@@ -263,7 +263,7 @@ class Store:
                 replaced.append(self._snapshot_fd)
             self._snapshot_fd, fd = fd, -1
             if self._durable:
-                # The new journal must not come to stand on disk before the snapshot that it follows.
+                # The new journal must not be on disk before the snapshot that it follows.
                 yield from blocking(lambda: self._files.sync_directory(self._directory))
             # To close the old one frees its room, which may take long.
             yield from blocking(release)

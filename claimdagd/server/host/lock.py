@@ -2,7 +2,7 @@
 
 Holding it is the only licence to unlink a socket. A stopped daemon still holds it, a killed one does not, so there is
 nothing to guess and no pid to trust; the pid in the file is for messages alone. The file is never unlinked, because a
-lock on an unlinked file keeps nobody out.
+lock on an unlinked file keeps no daemon out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Lock:
             if lock.is_ours():
                 lock._sign()
                 return lock
-            # The file was replaced between open and lock: what we hold keeps nobody out.
+            # The file was replaced between open and lock: what we hold keeps no daemon out.
             lock.close()
 
     def is_ours(self) -> bool:

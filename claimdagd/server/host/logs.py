@@ -16,12 +16,12 @@ _PRIORITIES = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
 #: Lines of one kind that are written in one window; the rest are counted.
 BURST: Final = 5
 WINDOW_S: Final = 10.0
-#: The most kinds that are told apart at a time.
+#: The most kinds that are distinguished at a time.
 KINDS_MAX: Final = 256
 
 
 class OneLine(logging.Formatter):
-    """A record as one line, whatever is in it: a traceback's newlines become `\\n`, other control characters `?`."""
+    """A record as one line, with any text in it: a traceback's newlines become `\\n`, other control characters `?`."""
 
     def __init__(self, style: str) -> None:
         super().__init__("%(message)s", "%Y-%m-%d %H:%M:%S")
@@ -104,7 +104,7 @@ class _Kind:
 def configure(level: str, environ: Mapping[str, str] = os.environ) -> RepeatLimit:
     """Send the log to stderr in the form that suits what stderr is: the journal, a terminal, or a file.
 
-    Returns the limit on repeated lines, for whoever is to call its `report` now and then.
+    Returns the limit on repeated lines, for the caller of its `report`.
     """
     if environ.get("JOURNAL_STREAM") == _identity(sys.stderr.fileno() if sys.stderr else -1):
         style = "journal"

@@ -2,7 +2,7 @@
 
 The order of work is: read a chunk, give the service all its lines, send all the answers at once, without waiting. Only
 what the kernel would not take is kept and sent when the peer reads again. A connection has at most one turn's worth of
-work done before others have theirs, and one whose peer does not read is first not read from, then cut off: nobody is
+work done before others have theirs, and one whose peer does not read is first not read from, then cut off: no peer is
 waited for. Must not know what a request means.
 """
 

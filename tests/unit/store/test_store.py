@@ -245,7 +245,7 @@ def test_undo_below_a_running_snapshot_ends_it() -> None:
     history.store.undo_to(2)
     history.state = history.states[2].copy()
     assert history.write(4)
-    with pytest.raises(StorageError, match="taken back"):
+    with pytest.raises(StorageError, match="undone"):
         for _ in work:
             pass
     assert history.flush()
