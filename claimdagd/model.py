@@ -10,6 +10,7 @@ import re
 from enum import StrEnum
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from claimdagd import limits
 
@@ -72,6 +73,10 @@ LIVE = frozenset(map(Status, limits.LIVE))
 STARTED = frozenset({Status.CLAIMED, Status.RUNNING, Status.COMPLETING, Status.DONE, Status.FAILED})
 
 PRIORITY_MIN, PRIORITY_MAX = -100, 100
+RETRIES_MAX = 100
+RETRY_DELAY_S = 30.0
+RETRY_DELAY_MAX_S = 3600.0
+UNIX_TIME_MAX = 253_402_300_799.0
 UNITS_MAX = 1_000_000_000
 COST_MAX = 1e12
 LEASE_MAX_S = 366 * 86400.0
@@ -105,7 +110,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One node as it is kept in memory, in the journal and in the snapshot.
 
     `lease` (seconds) and `bound` describe the live claim and are null and false without one; `grants` is what the
-    node holds. `status` of a todo, ready or running group is derived and is recomputed whenever a state is loaded.
+    node holds. `status` of a todo, ready or running group is derived and is recomputed whenever a state is loaded. The
+    last five fields are written only for a node that has them.
     """
 
     id: str
@@ -133,6 +139,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lease: float | None = None
     bound: bool = False
     grants: tuple[Grant, ...] = ()
+    retries: int | UnsetType = UNSET
+    retry_delay: float | UnsetType = UNSET
+    not_before: float | UnsetType = UNSET
+    failures: int | UnsetType = UNSET
+    last_error: str | UnsetType = UNSET
 
 
 def number_of(node_id: str) -> int:

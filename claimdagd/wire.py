@@ -18,7 +18,11 @@ from claimdagd.model import (
     NAME_PATTERN,
     PRIORITY_MAX,
     PRIORITY_MIN,
+    RETRIES_MAX,
+    RETRY_DELAY_MAX_S,
+    RETRY_DELAY_S,
     UNITS_MAX,
+    UNIX_TIME_MAX,
     Dep,
     Grant,
     Kind,
@@ -39,6 +43,9 @@ Capacity: TypeAlias = Annotated[int, Meta(ge=0, le=UNITS_MAX)]
 Once: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
 Slack: TypeAlias = Annotated[float, Meta(ge=0, le=COST_MAX)]
 MaxAttempts: TypeAlias = Annotated[int, Meta(ge=1, le=UNITS_MAX)]
+Retries: TypeAlias = Annotated[int, Meta(ge=0, le=RETRIES_MAX)]
+RetryDelay: TypeAlias = Annotated[float, Meta(ge=0, le=RETRY_DELAY_MAX_S)]
+UnixTime: TypeAlias = Annotated[float, Meta(ge=0, le=UNIX_TIME_MAX)]
 Ref: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
@@ -110,6 +117,9 @@ class NodeFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     needs: dict[Name, Units] | UnsetType = UNSET
     deps: tuple[Dep, ...] | UnsetType = UNSET
     max_attempts: MaxAttempts | UnsetType | None = UNSET
+    retries: Retries | UnsetType = UNSET
+    retry_delay: RetryDelay | UnsetType = UNSET
+    not_before: UnixTime | UnsetType | None = UNSET
 
 
 class Upsert(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="upsert", omit_defaults=True):
@@ -124,6 +134,9 @@ class Upsert(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     needs: dict[Name, Units] | UnsetType = UNSET
     deps: tuple[Dep, ...] | UnsetType = UNSET
     max_attempts: MaxAttempts | UnsetType | None = UNSET
+    retries: Retries | UnsetType = UNSET
+    retry_delay: RetryDelay | UnsetType = UNSET
+    not_before: UnixTime | UnsetType | None = UNSET
 
 
 class SubmitNode(NodeFields, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -232,6 +245,7 @@ class Complete(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     status: Outcome = Outcome.DONE
     summary: str | None = None
     error: str | None = None
+    final: bool = False
     gen: Gen | None = None
     next: Next | None = None
 
@@ -347,6 +361,8 @@ class MissingResource(Reply, frozen=True, kw_only=True):
 class WaitingOn(Reply, frozen=True, kw_only=True):
     deps: tuple[Dep, ...] = ()
     resources: tuple[MissingResource, ...] = ()
+    #: Unix seconds before which it must not begin, if that is still to come.
+    time: float | None = None
 
 
 class NodeView(Reply, frozen=True, kw_only=True):
@@ -377,6 +393,11 @@ class NodeView(Reply, frozen=True, kw_only=True):
     lease: float | None = None
     bound: bool = False
     grants: tuple[Grant, ...] = ()
+    retries: int = 0
+    retry_delay: float = RETRY_DELAY_S
+    not_before: float | None = None
+    failures: int = 0
+    last_error: str | None = None
     depth: float = 0.0
     quiet: float | None = None
     expires_in: float | None = None

@@ -93,6 +93,18 @@ def expire(graph: Graph, now: float, wall: float) -> tuple[Vertex, Mutation] | N
     return v, graph.finish()
 
 
+def begin_due(graph: Graph, now: float, wall: float) -> Mutation | None:
+    """Let the nodes begin whose `not_before` has come, or None if there are none."""
+    due = graph.start_times.next_due()
+    if (due is None or due > wall) and wall >= graph.start_times.judged:
+        graph.start_times.judged = wall
+        return None
+    graph.begin(now, wall)
+    graph.judge_time()
+    mutation = graph.finish()
+    return mutation if mutation else None
+
+
 def _submit(graph: Graph, r: Submit, _conn: int | None) -> Result:
     ids = submit.submit(graph, r)
     # The ranks of the new nodes are this request's cost, not that of the claim that comes after. What they change

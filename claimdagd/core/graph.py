@@ -55,8 +55,12 @@ class Graph:
         self.work, self.groups = indexes.work, indexes.groups
         self.leases, self.ranks, self.links = indexes.leases, indexes.ranks, indexes.links
         self.resources, self.ready_queue = indexes.resources, indexes.ready_queue
+        self.start_times = indexes.start_times
+        self._waiting_for_time = indexes.start_times.waiting
         self.finished = indexes.finished
         self._touched = indexes.links.touched
+        self._reservations = indexes.ready_queue.reservations
+        self._capacity_of = indexes.resources.capacity
         #: The last completes by id, each with its generation and what it made ready, so that a repeated one is answered
         #: as the first was.
         self.completions: dict[str, tuple[int, tuple[str, ...]]] = {}
@@ -82,8 +86,8 @@ class Graph:
             self.derive_statuses()
         undo_log = self._undo_log
         self._undo_log = []
-        mutation = summarize(undo_log, self._number_before, self.resources.capacity)
-        reservations = self.ready_queue.reservations
+        mutation = summarize(undo_log, self._number_before, self._capacity_of)
+        reservations = self._reservations
         if reservations.bypasses:
             mutation.bypasses, reservations.bypasses = reservations.bypasses, []
         return mutation
@@ -186,9 +190,13 @@ class Graph:
 
     # ------------------------------------------------------------------------------------------- derived statuses
 
+    def judge_time(self) -> None:
+        """Let the nodes begin whose time has come by the time of the present mutation."""
+        self._touched.extend(self.start_times.due(self.wall))
+
     def derive_statuses(self) -> None:
         """Update derived statuses: ready is never asserted, the dependencies decide (law 3.2)."""
-        touched = self._touched
+        touched, waiting = self._touched, self._waiting_for_time
         while touched:
             v = touched.popleft()
             record = v.record
@@ -197,7 +205,8 @@ class Graph:
             if v.group:
                 self._derive_group(v)
             elif record.status is READY or record.status is TODO:
-                want = TODO if v.unmet or (v.gating_group is not None and v.gating_group.gated) else READY
+                gated = v.unmet or (v.gating_group is not None and v.gating_group.gated) or (waiting and v in waiting)
+                want = TODO if gated else READY
                 if record.status is not want:
                     self._put_derived(v, want)
 
@@ -206,7 +215,7 @@ class Graph:
         if record.status in TERMINAL:
             return
         above = g.gating_group is not None and g.gating_group.gated
-        gated = g.unmet > 0 or above or record.status is BLOCKED
+        gated = g.unmet > 0 or above or record.status is BLOCKED or g in self._waiting_for_time
         if gated is not g.gated:
             g.gated = gated
             if gated:
@@ -235,6 +244,9 @@ class Graph:
         indexes = self.indexes
         for name, units in capacities.items():
             indexes.set_capacity(name, units)
+        # It was at least so late when the state was written: a node that was ready then is ready now.
+        begun = [record.not_before or 0.0 for record in nodes.values() if record.status is READY]
+        self.start_times.judged = max([self.start_times.judged, *begun])
         for record in nodes.values():
             if record.parent is None or record.parent in self.vertices:
                 if record.id not in self.vertices:

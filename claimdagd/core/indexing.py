@@ -15,6 +15,7 @@ from claimdagd.core.indexes.links import ACTIVE, Links, is_met
 from claimdagd.core.indexes.ranks import Ranks
 from claimdagd.core.indexes.ready_queue import ReadyQueue
 from claimdagd.core.indexes.resources import ResourceTable
+from claimdagd.core.indexes.start_times import StartTimes
 from claimdagd.core.state import Lease, Vertex
 from claimdagd.model import GROUPS, STARTED, TERMINAL, Grant, Node, Status
 
@@ -54,6 +55,7 @@ class Indexes:
         self.work: dict[Status, int] = dict.fromkeys(Status, 0)
         self.groups: dict[Status, int] = dict.fromkeys(Status, 0)
         self.leases = Leases()
+        self.start_times = StartTimes()
         self.ranks = Ranks()
         self.resources = ResourceTable(on_freed=self._on_freed)
         self.ready_queue = ReadyQueue(self.ranks, self.resources, self.by_assignee, starvation)
@@ -92,6 +94,8 @@ class Indexes:
             if old.assignee is not new.assignee:
                 self._index_assignee(v, old.assignee, new.assignee)
             self._follow_status(v, old, new)
+            if new.not_before or old.not_before:
+                self._follow_time(v)
         if lease is None:
             v.lease = None
         elif lease is not v.lease:
@@ -123,6 +127,8 @@ class Indexes:
         if record.assignee is not None:
             self._index_assignee(v, None, record.assignee)
         self._count(v, record.status, 1)
+        if record.not_before:
+            self._follow_time(v)
         self._on_status(v, _ABSENT, _FLAGS[record.status], record)
         if v.group and v.started_children:
             self.links.count_started(v.parent, 1)
@@ -143,6 +149,8 @@ class Indexes:
             self.links.detach(v)
         v.present = False
         self._scopes.forget(v)
+        if record.not_before:
+            self.start_times.update(v)
         del self.vertices[record.id]
         self.ranks.forget(v)
 
@@ -166,6 +174,10 @@ class Indexes:
                 del self.caused[old]
         if new is not None:
             self.caused.setdefault(new, {})[v] = None
+
+    def _follow_time(self, v: Vertex) -> None:
+        self.start_times.update(v)
+        self._touched.append(v)
 
     def _index_grants(self, v: Vertex, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> None:
         self.resources.index_grants(v, old, new)

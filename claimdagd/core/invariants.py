@@ -73,13 +73,16 @@ def _check_status(graph: Graph, v: Vertex) -> None:
         assert not v.open_children, v
         assert not record.grants, v
     above = v.gating_group is not None and v.gating_group.gated
+    early = (record.not_before or 0.0) > graph.start_times.judged
     if v.group and status not in TERMINAL:
-        assert v.gated is (v.unmet > 0 or above or status is Status.BLOCKED), v
+        assert v.gated is (v.unmet > 0 or above or status is Status.BLOCKED or early), v
     if v.group and status not in TERMINAL and status is not Status.BLOCKED:
         want = Status.TODO if v.gated else Status.RUNNING if v.started_children else Status.READY
         assert status is want, v
     if not v.group and status in (Status.TODO, Status.READY):
-        assert (status is Status.READY) is not (v.unmet > 0 or above), v
+        assert (status is Status.READY) is not (v.unmet > 0 or above or early), v
+        assert (v in graph.start_times.waiting) is early, v
+        assert (v in graph.start_times.later) is (early and status is Status.TODO), v
 
 
 def _check_names(graph: Graph) -> None:

@@ -45,7 +45,11 @@ class Mutation(msgspec.Struct):
 
 def summarize(undo_log: list[Step], number_before: int, capacity_of: Callable[[str], int]) -> Mutation:
     """Return the mutation that the steps of `undo_log` make up, without its bypasses."""
-    single = len(undo_log) == 1 or len({step[0] for step in undo_log}) == len(undo_log)
+    count = len(undo_log)
+    if count > 2:
+        single = len({step[0] for step in undo_log}) == count
+    else:
+        single = count < 2 or undo_log[0][0] is not undo_log[1][0]
     nodes, ended, made_ready, pruned = [], [], [], []
     status_changes: dict[str, list[str]] = {}
     capacity: dict[str, int] | None = None

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from claimdagd.core.apply import expire
+from claimdagd.core.apply import begin_due, expire
 from claimdagd.core.graph import Graph
 from claimdagd.core.mutation import Mutation
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
@@ -28,6 +28,8 @@ log = logging.getLogger("claimdagd")
 RETRY_S: Final = 1.0
 #: How many ranks are brought up to date in one turn.
 RANKS_PER_TURN: Final = 1024
+#: The wall clock is compared with the monotonic one so often, while a node waits for its time.
+CLOCK_CHECK_S: Final = 30.0
 #: A new deadlock is told within this many seconds.
 DEADLOCK_S: Final = 1.0
 
@@ -68,6 +70,10 @@ class Timers:
         self._deadlock_check: float | None = None
         #: No lease is ended before this time.
         self._reap_again = 0.0
+        #: No node is let begin before this time.
+        self._begin_again = 0.0
+        #: The next time to begin of which the alarm was told.
+        self._next_begin: float | None = None
         #: When those who wait are looked at again.
         self._serve_again: float | None = None
 
@@ -76,6 +82,7 @@ class Timers:
         now = self._clock.now()
         self._leases.warn(now)
         leases = self._reap(now)
+        begins = self._begin_due(now)
         self._waiting.time_out(now)
         if self._deadlock_check is not None and now >= self._deadlock_check:
             self._look_for_deadlocks(now)
@@ -90,7 +97,7 @@ class Timers:
             # What a large submission moved is worked off by the way, not by the next claim.
             ranks.update(budget=RANKS_PER_TURN)
         more = now if len(ranks.dirty) > RANKS_PER_TURN else None
-        due = (leases, self._list.next_due(), self._deadlock_check, self._serve_again, more)
+        due = (leases, begins, self._list.next_due(), self._deadlock_check, self._serve_again, more)
         times = [time for time in due if time is not None]
         self._alarm.tick_at = min(times, default=math.inf)
         return self._alarm.tick_at if times else None
@@ -109,6 +116,11 @@ class Timers:
             alarm.schedule()
         if len(graph.ranks.dirty) > RANKS_PER_TURN:
             alarm.schedule()
+        if graph.start_times.waiting:
+            when = graph.start_times.next_due()
+            if when != self._next_begin:
+                self._next_begin = when
+                alarm.schedule()
 
     def on_rollback(self, mutations: list[Mutation]) -> None:
         """Look again in a moment at those who wait, since a rollback may leave something for them.
@@ -117,7 +129,7 @@ class Timers:
         """
         now = self._clock.now()
         self._leases.on_rollback(mutations, now)
-        self._reap_again = now + RETRY_S
+        self._reap_again = self._begin_again = now + RETRY_S
         if len(self._list):
             self._serve_again = now + RETRY_S
         self._alarm.schedule()
@@ -143,6 +155,26 @@ class Timers:
             if graph.leases.overdue(now) is v:
                 self._reap_again = now + RETRY_S
                 return self._reap_again
+
+    def _begin_due(self, now: float) -> float | None:
+        """Let the nodes begin whose time has come. Return the monotonic time at which to look again."""
+        times = self._graph.start_times
+        wall = self._clock.wall()
+        if not times.timed:
+            times.judged = wall
+            return None
+        if now < self._begin_again:
+            return self._begin_again
+        mutation = begin_due(self._graph, now, wall)
+        if mutation is not None:
+            line = self._batch.line("begin", None, mutation, {})
+            self._batch.items.append(Changed(None, None, None, mutation, line))
+            if self._list.claims:
+                self._waiting.serve()
+            self._batch.commit()
+        # The clock may be set, or the machine sleep, at any time: so a far time is looked at again in between.
+        when = times.next_due()
+        return now + (CLOCK_CHECK_S if when is None else min(max(0.0, when - wall), CLOCK_CHECK_S))
 
     def _look_for_deadlocks(self, now: float) -> None:
         """Tell the watchers of each deadlock between subtrees that is new."""

@@ -68,6 +68,8 @@ class Pair:
         self.core.now += pause
         expired = self.model.expire(self.core.now, self.core.wall)
         assert self.core.expire() == expired, "expire"
+        self.model.judged = self.core.wall
+        self.core.begin_due()
 
     def run(self, request: wire.Request, *, undo: bool = False) -> None:
         """Send a request to both, compare what they say, and perhaps undo and redo it in the core."""
@@ -213,6 +215,7 @@ class Pair:
     def compare_views(self, view: Any, expected: dict[str, Any], what: str) -> None:
         waits = view["waiting_on"]
         shown = {
+            **{"retries": 0, "retry_delay": 30.0, "not_before": None, "failures": 0, "last_error": None},
             **{name: view[name] for name in expected if name in view},
             "unmet": {(dep["on"], dep["when"]) for dep in waits["deps"]},
             "lacking": {(lack["resource"], lack["units"], lack["lender"]) for lack in waits["resources"]},

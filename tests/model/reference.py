@@ -46,6 +46,11 @@ class Item:
     cost: float = 1.0
     priority: int = 0
     max_attempts: int | None = None
+    retries: int = 0
+    retry_delay: float = 30.0
+    not_before: float | None = None
+    failures: int = 0
+    last_error: str | None = None
     blocked: bool = False
     held: Status | None = None
     assignee: str | None = None
@@ -108,6 +113,8 @@ class Model:
         self.last_starved = 0
         self.now = 0.0
         self.wall = 0.0
+        #: The Unix time by which `not_before` was last judged.
+        self.judged = 0.0
         #: The node whose ending began the cascade of the mutation at hand.
         self.root: str | None = None
         #: Everything that the mutation at hand cancelled, in no particular order.
@@ -297,7 +304,11 @@ class Model:
 
     def is_gated(self, item: Item) -> bool:
         """Whether a group above holds it up."""
-        return any(group.blocked or self.unmet(group) for group in self.groups_above(item))
+        return any(group.blocked or self.unmet(group) or self.is_early(group) for group in self.groups_above(item))
+
+    def is_early(self, item: Item) -> bool:
+        """Whether its time to begin is still to come."""
+        return item.not_before is not None and item.not_before > self.judged
 
     def status(self, item: Item) -> Status:
         if item.final is not None:
@@ -308,7 +319,7 @@ class Model:
             return Status.COMPLETING
         if item.blocked:
             return Status.BLOCKED
-        if self.unmet(item) or self.is_gated(item):
+        if self.unmet(item) or self.is_gated(item) or self.is_early(item):
             return Status.TODO
         return Status.RUNNING if item.is_group and self.has_started(item) else Status.READY
 
@@ -782,7 +793,7 @@ class Model:
         if "needs" in moved and item.grants:
             raise Refused(Code.BAD_STATUS)
         for name, value in given.items():
-            setattr(item, name, value)
+            setattr(item, name, (value or None) if name == "not_before" else value)
 
     def check(self, item: Item, *, moved: bool, weighed: bool) -> None:
         """What can be said of a node in its place."""
@@ -858,6 +869,8 @@ class Model:
         if item.held and item.assignee == request.actor:
             raise Refused(Code.ASSIGNEE_BUSY, id=item.id, gen=item.gen)
         if item.held or item.outcome or item.blocked:
+            raise Refused(Code.NOT_CLAIMABLE)
+        if self.is_early(item):
             raise Refused(Code.NOT_CLAIMABLE)
         if self.status(item) != Status.READY:
             raise Refused(Code.DEPS_UNSATISFIED)
@@ -941,15 +954,25 @@ class Model:
         if not pending and not live:
             return Refused(Code.NOTHING_PENDING)
         states = [self.status(item) for item in pending]
+        everywhere = [
+            item for item in self.items.values() if item.is_open and not item.blocked and self.is_early(item)
+        ]
+        early = [item for item in everywhere if item in scope]
+        later = sum(not item.is_group for item in early)
+        begins: dict[str, Any] = {}
+        if early:
+            soonest = min(item.not_before for item in early if item.not_before is not None)
+            begins = {"later": later, "next_begin": max(0.0, soonest - self.wall)}
         return Refused(
             Code.NOTHING_RUNNABLE,
-            deps=states.count(Status.TODO),
+            deps=states.count(Status.TODO) - later,
             blocked=states.count(Status.BLOCKED),
             leases=len(live),
             resources=sum(1 for item in self.ready_work() if item in scope and not self.is_runnable(item)),
             next_expiry=min((item.deadline - self.now for item in live), default=None),
-            # A claim anywhere may free what the scope waits for.
-            stuck=not any(item.held for item in self.items.values()),
+            # A claim, or a time, anywhere may free what the scope waits for.
+            stuck=not any(item.held for item in self.items.values()) and not everywhere,
+            **begins,
         )
 
     def held_item(self, request: wire.Renew | wire.Running | wire.Release) -> Item:
@@ -995,6 +1018,8 @@ class Model:
         item = self.item(request.id)
         if request.error is not None and request.status == Outcome.DONE:
             raise Refused(Code.BAD_REQUEST)
+        if request.final and request.status != Outcome.FAILED:
+            raise Refused(Code.BAD_REQUEST)
         self.check_gen(item, request.gen)
         before = {other.id for other in self.ready_work()}
         result = item.outcome or item.final
@@ -1029,6 +1054,17 @@ class Model:
             raise Refused(Code.BAD_STATUS)
         if request.summary is not None:
             item.summary = request.summary
+        if (
+            request.status == Outcome.FAILED
+            and not request.final
+            and not item.is_group
+            and item.failures < item.retries
+        ):
+            item.not_before = self.wall + min(3600.0, item.retry_delay * 2.0**item.failures)
+            item.failures += 1
+            item.last_error = request.error
+            self.hand_back(item)
+            return
         item.error = request.error
         if item.is_group:
             self.finish(item, request.status)
@@ -1083,6 +1119,7 @@ class Model:
         item.outcome = item.final = item.cause = item.error = None
         item.started_at = item.finished_at = None
         item.archived = item.blocked = False
+        item.failures = 0
 
     def lift(self, item: Item) -> None:
         """A terminal ancestor of work that came back waits for it again."""
@@ -1112,6 +1149,7 @@ class Model:
                 name: getattr(item, name)
                 for name in (
                     *("id", "kind", "role", "summary", "parent", "needs", "cost", "priority", "assignee", "gen"),
+                    *("retries", "retry_delay", "not_before", "failures", "last_error"),
                     *("attempts", "max_attempts", "outcome", "cause", "error", "archived"),
                     *("created_at", "started_at", "finished_at"),
                 )

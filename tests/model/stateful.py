@@ -244,6 +244,20 @@ class Machine(RuleBasedStateMachine):
         self.run(request, undo=undo)
 
     @precondition(lambda self: self.model.items)
+    @rule(
+        index=indexes,
+        retries=st.sampled_from([0, 1, 2]),
+        delay=st.sampled_from([0.0, 5.0, 20.0]),
+        later=st.sampled_from([None, -5.0, 1.0, 15.0]),
+        undo=undoes,
+    )
+    def put_off(self, index: int, retries: int, delay: float, later: float | None, undo: bool) -> None:
+        """Give a node retries and a time to begin."""
+        begin = None if later is None else self.pair.core.wall + later
+        node_id = self.choose(index, self.unfinished)
+        self.run(wire.Upsert(id=node_id, retries=retries, retry_delay=delay, not_before=begin), undo=undo)
+
+    @precondition(lambda self: self.model.items)
     @rule(index=indexes, kind=kinds, undo=undoes)
     def change_kind(self, index: int, kind: Kind, undo: bool) -> None:
         self.run(wire.Upsert(id=self.choose(index, self.is_open), kind=kind), undo=undo)
@@ -372,6 +386,7 @@ class Machine(RuleBasedStateMachine):
             actor=actor,
             gen=self.gen(node_id, gen),
             error="broke" if error and status != Outcome.DONE else None,
+            final=by_hand and status == Outcome.FAILED,
             next=wire.Next(actor="bob") if more else None,
         )
         self.run(request, undo=undo)

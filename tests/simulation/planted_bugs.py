@@ -60,8 +60,9 @@ PLANTED_BUGS = (
     PlantedBug(
         "a hand-back keeps the gen",
         CORE,
-        "_(..., status=Status.TODO, gen=HERE(_A.gen + 1), lease=None, grants=())",
+        "_(..., gen=HERE(_A.gen + 1), lease=None, grants=())",
         "_A.gen",
+        where="hand_back",
     ),
     PlantedBug("a cancel does not fence the holder", CORE, "_(..., gen=HERE(_A.gen + 1 if _B else _A.gen))", "_A.gen"),
     PlantedBug(
@@ -113,6 +114,49 @@ PLANTED_BUGS = (
         "False",
         where=r"Graph\.put",
         by="tests/regressions/test_core_put.py",
+    ),
+    # Retries and times.
+    PlantedBug(
+        "a retry waits the same time each time",
+        CORE,
+        "HERE(_A * 2.0**_B)",
+        "_A",
+        by="tests/unit/core/operations/test_retries.py",
+    ),
+    PlantedBug(
+        "a retry keeps the gen",
+        CORE,
+        "HERE(hand_back)(_A, _B, _C)",
+        "_A.put",
+        by="tests/unit/core/operations/test_retries.py",
+    ),
+    PlantedBug(
+        "final is tried again",
+        CORE,
+        "_A and _B and HERE(not r.final) and ...",
+        "True",
+        by="tests/unit/core/operations/test_retries.py",
+    ),
+    PlantedBug(
+        "one try too many",
+        CORE,
+        "HERE((_A or 0) < (_B or 0))",
+        "(_A or 0) <= (_B or 0)",
+        by="tests/unit/core/operations/test_retries.py",
+    ),
+    PlantedBug(
+        "a step back of the clock is missed",
+        CORE,
+        "_A = HERE(wall < self.judged)",
+        "False",
+        by="tests/unit/core/indexes/test_start_times.py",
+    ),
+    PlantedBug(
+        "a node begins too early",
+        CORE,
+        "HERE(_A <= self.judged)",
+        "_A <= self.judged + 100.0",
+        by="tests/unit/core/indexes/test_start_times.py",
     ),
     # Leases.
     PlantedBug("a lease is too short", CORE, "Lease(HERE(_A + _B), _B, _A, ...)", "_A + _B * 0.9", where="lease_of"),

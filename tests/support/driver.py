@@ -93,6 +93,10 @@ class Driver:
             ids.append(expired[0].record.id)
         return ids
 
+    def begin_due(self) -> None:
+        """Let the nodes begin whose time has come."""
+        verbs.begin_due(self.graph, self.now, self.wall)
+
     def undo(self) -> None:
         assert self.mutation is not None
         self.graph.undo(self.mutation)
@@ -102,6 +106,7 @@ class Driver:
         graph = self.graph
         other = Driver(graph.max_nodes, graph.default_lease_s, graph.ready_queue.reservations.limit)
         other.now = self.now
+        other.graph.start_times.judged = graph.start_times.judged
         other.graph.load(self.nodes(), self.capacities(), graph.next_number, self.now)
         return other
 

@@ -3,8 +3,7 @@
 Nodes that need no units, below no ancestor that does, wait in the free queues. The others wait in one bucket per
 (needs, nearest ancestor with needs), and buckets whose nodes would take the same units from the same places form one
 scheduling class: if one node of it cannot run, none can. So a class is deferred as a whole when its head cannot run,
-and woken when what it lacked comes back. Heaps are never searched: an entry that is not its vertex's own any more is
-dropped when it comes up.
+and woken when what it lacked comes back. Heaps are never searched: an entry that is stale is dropped when it comes up.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ class ReadyQueue:
     Args:
         ranks: the ranks that make the order.
         resources: the units that nodes need.
-        live: every vertex that is held under a lease, by assignee.
-        starvation: how often a node is bypassed before units are reserved for it.
+        live: every held vertex, by assignee.
+        starvation: how many bypasses let a node starve.
     """
 
     def __init__(self, ranks: RankSource, resources: Semaphores, live: Mapping[str, Vertex], starvation: int) -> None:
@@ -105,8 +104,9 @@ class ReadyQueue:
         if self._requeue:
             moved: list[Entry] = [(-v.priority_start, -v.blevel_start, v.number, v) for v in self._requeue]
             self._requeue.clear()
-            # In claim order, so that nodes that come together are in one run of their queue.
-            moved.sort()
+            if len(moved) > 1:
+                # In claim order, so that nodes that come together are in one run of their queue.
+                moved.sort()
             for key in moved:
                 v = key[3]
                 entry = v.queue_entry

@@ -39,6 +39,14 @@ def claim(graph: Graph, r: Claim, conn: int | None = None) -> Vertex:
         )
     if record.status is Status.COMPLETING or record.status is Status.BLOCKED:
         raise Refusal(Code.NOT_CLAIMABLE, f"{op}: {record.id} is {record.status}", id=record.id, status=record.status)
+    begins = graph.start_times.waiting.get(v)
+    if begins is not None:
+        raise Refusal(
+            Code.NOT_CLAIMABLE,
+            f"{op}: {record.id} is not to begin for {begins - graph.wall:.0f} s",
+            id=record.id,
+            not_before=begins,
+        )
     if record.status is not Status.READY:
         raise Refusal(
             Code.DEPS_UNSATISFIED,
@@ -125,8 +133,10 @@ def nothing_to_claim(graph: Graph, under: str | None) -> Refusal:
         return Refusal(Code.NOTHING_PENDING, "claim_next: nothing pending")
     expiry = graph.leases.next_deadline() if root is None else _next_deadline_under(graph, root)
     short = graph.ready_queue.short_count(root) if ready else 0
+    later, begins = _start_times(graph, root)
     counts = {
-        "wait on deps": todo,
+        "wait on deps": todo - later,
+        "begin later": later,
         "blocked": blocked,
         "held": live,
         "lack resources": short,
@@ -135,21 +145,31 @@ def nothing_to_claim(graph: Graph, under: str | None) -> Refusal:
     parts = [f"{n} {what}" for what, n in counts.items() if n]
     deadlocks = find_deadlocks(graph) if short and deadlock_possible(graph) else []
     parts += [d["text"] for d in deadlocks]
-    # A claim anywhere may free what the scope waits for.
-    stuck = graph.live == 0
+    # A claim, or a time, anywhere may free what the scope waits for.
+    stuck = graph.live == 0 and graph.start_times.next_due() is None
     if stuck:
         parts.append("stuck: no claim is live whose end could free anything")
     return Refusal(
         Code.NOTHING_RUNNABLE,
         f"claim_next: nothing runnable: {', '.join(parts)}",
-        deps=todo,
+        deps=todo - later,
         blocked=blocked,
         leases=live,
         resources=short,
         next_expiry=max(0.0, expiry - graph.now) if expiry is not None else None,
         stuck=stuck,
+        **({"later": later, "next_begin": max(0.0, begins - graph.wall)} if begins is not None else {}),
         deadlocks=deadlocks,
     )
+
+
+def _start_times(graph: Graph, under: Vertex | None) -> tuple[int, float | None]:
+    """Return how much work waits for its time to begin, in the graph or a scope, and the next such time."""
+    times = graph.start_times
+    if under is None:
+        return len(times.later), times.next_due()
+    inside = [(v, when) for v, when in times.waiting.items() if v is under or is_ancestor(under, v)]
+    return sum(v in times.later for v, _ in inside), min((when for _, when in inside), default=None)
 
 
 def _next_deadline_under(graph: Graph, under: Vertex) -> float | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from claimdagd.core.graph import Graph
+from msgspec import UNSET, UnsetType
+
+from claimdagd.core.graph import Graph, replace
 from claimdagd.core.lookup import find
 from claimdagd.core.operations.cascade import set_outcome
 from claimdagd.core.operations.checks import check_error, check_gen, check_holder, check_summary
+from claimdagd.core.operations.leases import hand_back
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Vertex
-from claimdagd.model import TERMINAL, Outcome
+from claimdagd.model import RETRY_DELAY_MAX_S, RETRY_DELAY_S, TERMINAL, Outcome
 from claimdagd.wire import Code, Complete
 
 _COMPLETIONS_KEPT = 4096
@@ -25,6 +28,8 @@ def complete(graph: Graph, r: Complete) -> tuple[Vertex, tuple[str, ...] | None]
     if r.gen is not None:
         check_gen(op, v, r.gen)
     status = r.status
+    if r.final and status is not Outcome.FAILED:
+        raise Refusal(Code.BAD_REQUEST, f"{op}: final goes with status failed", field="final")
     if r.error is not None:
         if status is Outcome.DONE:
             raise Refusal(
@@ -42,9 +47,31 @@ def complete(graph: Graph, r: Complete) -> tuple[Vertex, tuple[str, ...] | None]
             f"{op}: {record.id} is a {record.kind} with {v.open_children} open children; they decide it",
             id=record.id,
         )
+    if status is Outcome.FAILED and record.retries and not r.final and not v.group and _tries_left(v):
+        _try_again(graph, v, r)
+        return v, None
     set_outcome(graph, v, status, error=r.error, summary=r.summary)
     graph.derive_statuses()
     return v, None
+
+
+def _tries_left(v: Vertex) -> bool:
+    return (v.record.failures or 0) < (v.record.retries or 0)
+
+
+def _try_again(graph: Graph, v: Vertex, r: Complete) -> None:
+    """Hand `v` back after a failure that leaves it tries, to begin after a delay that doubles (law 10.1, 10.2)."""
+    record = v.record
+    failures = record.failures or 0
+    first = RETRY_DELAY_S if isinstance(record.retry_delay, UnsetType) else record.retry_delay
+    again = replace(
+        record,
+        failures=failures + 1,
+        last_error=UNSET if r.error is None else r.error,
+        summary=record.summary if r.summary is None else r.summary,
+        not_before=graph.wall + min(RETRY_DELAY_MAX_S, first * 2.0**failures),
+    )
+    hand_back(graph, v, again)
 
 
 def _repeated(graph: Graph, v: Vertex, status: Outcome) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from claimdagd.core.graph import Graph
 from claimdagd.core.lookup import find
@@ -60,6 +60,9 @@ def insert(graph: Graph, op: str, r: NodeFields | Upsert, parent: str | None, de
             cost=r.cost or 1.0,
             priority=r.priority or 0,
             max_attempts=r.max_attempts or None,
+            retries=r.retries,
+            retry_delay=r.retry_delay,
+            not_before=r.not_before or UNSET,
             created_at=graph.wall,
             updated_at=graph.wall,
         )

@@ -8,7 +8,7 @@ from claimdagd.core.operations.cascade import set_outcome
 from claimdagd.core.operations.checks import check_gen, check_holder
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Lease, Vertex
-from claimdagd.model import TERMINAL, Outcome, Status
+from claimdagd.model import TERMINAL, Node, Outcome, Status
 from claimdagd.wire import Code, Reclaim, Release, Renew, Running
 
 
@@ -73,15 +73,21 @@ def release(graph: Graph, r: Release) -> Vertex:
     return v
 
 
-def hand_back(graph: Graph, v: Vertex) -> None:
-    """End a claim without a result. Units that a live descendant uses pass to that descendant (law 4.2, 6.3)."""
-    record = v.record
+def hand_back(graph: Graph, v: Vertex, changed: Node | None = None) -> None:
+    """End a claim without a result. Units that a live descendant uses pass to that descendant (law 4.2, 6.3).
+
+    Args:
+        graph: the graph.
+        v: the node.
+        changed: its record, with the other fields that change.
+    """
+    record = changed or v.record
     changes = graph.resources.grants_after_release(v) if record.grants else []
     graph.put(
         v,
         replace(
             record,
-            status=Status.TODO,
+            status=Status.BLOCKED if record.status is Status.BLOCKED else Status.TODO,
             assignee=None,
             gen=record.gen + 1,
             lease=None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from claimdagd.core.graph import Graph, replace
 from claimdagd.core.indexes.links import subtree
 from claimdagd.core.lookup import find
@@ -114,6 +116,7 @@ def _restore(graph: Graph, x: Vertex) -> None:
             outcome=None,
             error=None,
             cause=None,
+            failures=UNSET,
             archived=False,
             assignee=None,
             started_at=None,

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from claimdagd.waitgraph import Edge
 
 _OP = "upsert"
+#: The fields whose change is to be checked against the rest of the graph.
+_SHAPING = frozenset({"parent", "deps", "kind", "needs"})
 
 
 def upsert(graph: Graph, r: Upsert) -> Vertex:
@@ -76,10 +78,12 @@ def _changed_fields(graph: Graph, v: Vertex, r: Upsert) -> dict[str, Any]:
     if not isinstance(r.summary, UnsetType):
         check_summary(_OP, r.summary)
         fields["summary"] = r.summary
-    for name in ("role", "cost", "priority", "max_attempts"):
+    for name in ("role", "cost", "priority", "max_attempts", "retries", "retry_delay"):
         value = getattr(r, name)
         if value is not UNSET:
             fields[name] = value
+    if not isinstance(r.not_before, UnsetType):
+        fields["not_before"] = r.not_before or UNSET
     if not isinstance(r.status, UnsetType):
         fields["status"] = _new_status(v, r.status)
     if not isinstance(r.kind, UnsetType) and r.kind is not record.kind:
@@ -117,6 +121,9 @@ class _Change:
     def apply(self) -> None:
         """Replace the record, and refuse if the new shape has a cycle or needs that can never be met."""
         graph, v, fields = self.graph, self.v, self.fields
+        if fields.keys().isdisjoint(_SHAPING):
+            graph.reshape(v, replace(v.record, **fields, updated_at=graph.wall))
+            return
         by_rank = graph.ranks_reliable() if fields.keys() == {"deps"} else False
         known = set(self._dep_edges())
         affected = subtree(v) if self.moves else [v]

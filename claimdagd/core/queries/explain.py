@@ -74,6 +74,9 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
                     "text": f"{x.record.id} is blocked {_by_what(x.record.summary)}; {hint}",
                 }
             )
+        begins = graph.start_times.waiting.get(x)
+        if begins is not None:
+            reasons.append(_later(graph, x, begins, of_group))
         for d, t in unmet_deps(x):
             want = "done" if d.when is When.AFTER_OK else "finished"
             who = f", held by {t.record.assignee}" if t.record.assignee is not None else ""
@@ -89,6 +92,16 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
     if v.record.status is Status.READY and not v.group:
         reasons += _missing_units(graph, v)
     return reasons
+
+
+def _later(graph: Graph, v: Vertex, begins: float, of_group: str) -> dict[str, Any]:
+    """Return the reason of a node that is not to begin yet: when that is, and what its last try ended with."""
+    record = v.record
+    text = f"is to begin in {begins - graph.wall:.0f} s{of_group}"
+    if record.failures:
+        error = f": {record.last_error}" if record.last_error else ""
+        text += f", after failure {record.failures} of at most {(record.retries or 0) + 1}{error}"
+    return {"type": "time", "id": record.id, "not_before": begins, "text": text}
 
 
 def _by_what(summary: str) -> str:

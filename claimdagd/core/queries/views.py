@@ -40,7 +40,12 @@ def waiting_on(graph: Graph, v: Vertex) -> dict[str, Any]:
     elif status is Status.TODO or status is Status.BLOCKED:
         for x in gated_by(v):
             deps += x.record.deps if x.unmet == len(x.record.deps) else [dep for dep, _ in unmet_deps(x)]
-    return {"deps": deps, "resources": resources}
+    shown: dict[str, Any] = {"deps": deps, "resources": resources}
+    if graph.start_times.waiting:
+        begins = max(graph.start_times.waiting.get(x, 0.0) for x in gated_by(v))
+        if begins:
+            shown["time"] = begins
+    return shown
 
 
 def encode_view(graph: Graph, v: Vertex, runnable: bool | None = None) -> bytes:

@@ -115,7 +115,10 @@ def test_every_fault_is_said_once_with_its_place() -> None:
     }
     taken = plan.read(json.dumps(document, indent=1).encode(), "json", whole)
     roles = "unset, explore, architect, implementor, verifier, orchestrator, general"
-    fields = "after, after_any, children, cost, deps, kind, max_attempts, needs, parent, priority, ref, role"
+    fields = (
+        "after, after_any, children, cost, deps, kind, max_attempts, needs, not_before, parent, priority, ref, "
+        "retries, retry_delay, role"
+    )
     told = [re.sub(r"^line \d+: ", "", text) for text in taken.told()]
     assert [text for text in told if "unknown field 'sumary'" not in text] == [
         "unknown field 'version' at the top; accepted are capacities, nodes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimdagd.service.timers import DEADLOCK_S, RETRY_S
+from claimdagd.service.timers import CLOCK_CHECK_S, DEADLOCK_S, RETRY_S
 from tests.support.in_process import InProcessDaemon
 
 
@@ -80,3 +80,23 @@ def test_long_journal_asks_for_a_snapshot_once() -> None:
     for _ in daemon.service.snapshot():
         pass
     assert daemon.service._snapshots.wanted_above > 100
+
+
+def test_node_begins_at_its_time_and_is_claimed_by_who_waits() -> None:
+    """Nobody has to ask again."""
+    daemon = InProcessDaemon()
+    begins = daemon.clock.wall() + 10
+    daemon.peer().ask({"op": "upsert", "not_before": begins})
+    waiting = daemon.peer()
+    waiting.ask({"op": "claim_next", "actor": "a", "wait": 60})
+    assert daemon.graph.vertices["s1mu-1"].record.status == "todo"
+    assert daemon.service.tick() == daemon.clock.now() + 10
+    daemon.later(10)
+    assert daemon.graph.vertices["s1mu-1"].record.assignee == "a"
+
+
+def test_far_time_is_looked_at_again_in_between() -> None:
+    """The clock may be set at any time."""
+    daemon = InProcessDaemon()
+    daemon.peer().ask({"op": "upsert", "not_before": daemon.clock.wall() + 10_000})
+    assert daemon.service.tick() == daemon.clock.now() + CLOCK_CHECK_S
