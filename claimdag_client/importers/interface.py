@@ -128,6 +128,8 @@ class Draft:
         self.left_out: dict[str, str] = {}
         #: The titles of finished rows that the source has no id for, by key.
         self.titles: dict[str, str] = {}
+        #: The summaries of finished rows with an id, where ids of two files may be the same.
+        self.summaries: dict[str, str] = {}
         self.faults: list[Fault] = []
         self.held: list[Fault] = []
         self.notes: list[Fault] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hashlib import sha1
 
-from claimdag_client.importers.resolve import cut
+from claimdag_client.importers.resolve import plain_summary
 from claimdagd.limits import SUMMARY_MAX_BYTES
 
 TYPE_CHECKING = False
@@ -87,6 +87,10 @@ def compare(found: Resolved, nodes: Iterable[View], *, under: str | None = None,
     ended = [
         (key, known.of_title(titles[key], None) if key in titles else known.of_key(key)) for key in found.draft.finished
     ]
+    for key, node in ended:
+        if node is not None and key in found.draft.summaries:
+            comparison.matched += 1
+            comparison.renamed += without_reason(node["summary"]) != found.draft.summaries[key]
     claimed = {*ids.values(), *(node["id"] for _, node in ended if node is not None)}
     left_out = {node["id"] for key in found.draft.left_out if (node := known.of_key(key)) is not None}
     comparison.missing = [
@@ -148,12 +152,6 @@ class _Known:
 
 def _age(node: View) -> int:
     return int(node["id"].rpartition("-")[2])
-
-
-def plain_summary(item: Item) -> str:
-    """Return the summary that a row has when it is not held."""
-    text = " ".join((f"{item.key} {item.title}" if item.shown else item.title).split())
-    return cut(text or item.key, SUMMARY_MAX_BYTES)
 
 
 def _title_key(title: str) -> bytes:

@@ -101,6 +101,12 @@ def summary_of(item: Item) -> str:
     return cut(text or item.key, SUMMARY_MAX_BYTES - len(reasons.encode())) + reasons
 
 
+def plain_summary(item: Item) -> str:
+    """Return the summary that a row has when it is not held."""
+    text = " ".join((f"{item.key} {item.title}" if item.shown else item.title).split())
+    return cut(text or item.key, SUMMARY_MAX_BYTES)
+
+
 def cut(text: str, size: int) -> str:
     """Return the text, or so much of it and a mark as `size` bytes hold."""
     data = text.encode(errors="replace")

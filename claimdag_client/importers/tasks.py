@@ -10,6 +10,7 @@ import re
 
 from claimdag_client.importers.interface import Dependency, Draft, Item, Options
 from claimdag_client.importers.json_records import lines_of
+from claimdag_client.importers.resolve import plain_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -249,6 +250,8 @@ class _Reader:
                 if box.mark in DONE and not self._options.closed:
                     title = None if item.shown else item.title
                     self.draft.finish(item.key, "done", at=item.at, place=item.place, title=title)
+                    if item.shown:
+                        self.draft.summaries[item.key] = plain_summary(item)
                     todo.append((box.children, above))
                     continue
                 item.group_if_parent = True

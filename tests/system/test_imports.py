@@ -152,6 +152,7 @@ def test_a_second_list_with_the_same_numbers_is_not_taken_for_the_first(claimdag
     ran = claimdag("import", "tasks", "-", text=two)
     assert ran.returncode == 1
     assert "4 of 4 ids name other work here" in ran.stderr
+    assert claimdag("import", "tasks", "-", text=two.replace("[ ]", "[x]")).returncode == 1
     assert listed(claimdag) == before
     goal = claimdag("upsert", "--summary", "cooking", "--kind", "goal").stdout.strip()
     assert claimdag("import", "tasks", "-", "--under", goal, text=two).returncode == 0
