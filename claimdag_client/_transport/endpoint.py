@@ -11,6 +11,7 @@ from claimdagd import paths
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 
 class Endpoint:
@@ -36,6 +37,13 @@ class Endpoint:
         self.start = start
         #: Called with a text for the user if a daemon keeps silent for some seconds.
         self.on_silence = on_silence
+
+    def take(self, args: Any) -> None:
+        """Take over the options that were given after the command, from the namespace of its arguments."""
+        self.socket_path = getattr(args, "socket", self.socket_path)
+        self.directory = getattr(args, "dir", self.directory)
+        self.graph = getattr(args, "graph", self.graph)
+        self.start = self.start and not getattr(args, "no_start", False)
 
     def locate(self, environ: Mapping[str, str] = os.environ) -> paths.Location:
         """Return where the graph lives that is meant here. Raises Unreachable, or OSError for a path to nowhere."""

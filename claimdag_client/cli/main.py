@@ -152,10 +152,8 @@ def _run_command(module: str, arguments: list[str], session: Session) -> int:
     args = _read(command, arguments, session)
     session.command, session.args = command, args
     place = session.place
-    place.socket_path = getattr(args, "socket", place.socket_path)
-    place.directory = getattr(args, "dir", place.directory)
-    place.graph = getattr(args, "graph", place.graph)
-    place.start = place.start and command.starts and not getattr(args, "no_start", False)
+    place.start = place.start and command.starts
+    place.take(args)
     if (wait := getattr(args, "wait", None)) is not None:
         session.limit(wait)
     if command.run is not None:

@@ -13,6 +13,7 @@ import anyio
 import anyio.abc
 
 from claimdag_client import Client, connect
+from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client.errors import ClaimdagError, Unreachable
 
 #: How long a tool waits for a daemon that went away. Hosts end a call after 60 s.
@@ -25,10 +26,8 @@ class DaemonLink:
     `get` waits until there is a client, or raises what keeps it from being there.
     """
 
-    def __init__(self, socket: str | None, directory: str | None, *, start: bool) -> None:
-        self._socket = socket
-        self._directory = directory
-        self._start = start
+    def __init__(self, place: Endpoint) -> None:
+        self._place = place
         self._client: Client | None = None
         self._trouble: ClaimdagError | None = None
         self._wanted = anyio.Event()
@@ -70,8 +69,14 @@ class DaemonLink:
             await self._wanted.wait()
             try:
                 # The client looks for a daemon that goes away for as long as it takes: claims are kept over a restart.
+                place = self._place
                 async with connect(
-                    self._socket, directory=self._directory, start=self._start, name="claimdag mcp", patience_s=None
+                    place.socket_path,
+                    directory=place.directory,
+                    graph=place.graph,
+                    start=place.start,
+                    name="claimdag mcp",
+                    patience_s=None,
                 ) as client:
                     self._client, self._trouble = client, None
                     self._tried.set()

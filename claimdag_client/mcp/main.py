@@ -38,14 +38,12 @@ def main_mcp(argv: Sequence[str], place: Endpoint) -> int:
             raise
         print(MISSING, file=sys.stderr)
         return UNAVAILABLE
-    place.socket_path = getattr(args, "socket", place.socket_path)
-    place.directory = getattr(args, "dir", place.directory)
-    start = place.start and not getattr(args, "no_start", False)
+    place.take(args)
     actor = args.actor or os.environ.get("CLAIMDAG_ACTOR") or None
 
     async def main() -> None:
         # Events belong to a loop: the link is made inside it.
-        await serve(DaemonLink(place.socket_path, place.directory, start=start), place.socket, actor)
+        await serve(DaemonLink(place), place.socket, actor)
 
     try:
         anyio.run(main)

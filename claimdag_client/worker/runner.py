@@ -41,7 +41,7 @@ def main_run(argv: Sequence[str], place: Endpoint) -> int:
     args, command = _parse(parser, {"id": "", "gen": ""}, ("id",), argv)
     supervisors = _start_supervisors(args, command, 1)
     try:
-        _settle_place(args, place)
+        place.take(args)
         with connect(place, client="claimdag run") as connection:
             id = f"{connection.graph}-{int(args.id)}" if args.id.isascii() and args.id.isdigit() else args.id
         from claimdag_client.worker.pool import run_one
@@ -65,7 +65,7 @@ def main_work(argv: Sequence[str], place: Endpoint) -> int:
     args, command = _parse(parser, flags, (), argv)
     supervisors = _start_supervisors(args, command, args.workers)
     try:
-        _settle_place(args, place)
+        place.take(args)
         connect(place, client="claimdag work").close()
         from claimdag_client.worker.pool import work
 
@@ -101,9 +101,3 @@ def _start_supervisors(args: argparse.Namespace, command: list[str], count: int)
     """Fork the supervisors, before there is a thread or an event loop."""
     hold_standard_streams()
     return Supervisors.start(command, count, kill_after_s=args.kill_after, leave_daemons=args.leave_daemons)
-
-
-def _settle_place(args: argparse.Namespace, place: Endpoint) -> None:
-    place.socket_path = getattr(args, "socket", place.socket_path)
-    place.directory = getattr(args, "dir", place.directory)
-    place.start = place.start and not getattr(args, "no_start", False)

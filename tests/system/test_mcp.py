@@ -54,11 +54,10 @@ async def ask(session: Any, tool: str, **arguments: Any) -> dict[str, Any]:
 class Lines:
     """A host in any language: JSON-RPC, one object a line, over the pipes of a process."""
 
-    def __init__(self, daemon: Daemon, *more: str) -> None:
+    def __init__(self, argv: list[str]) -> None:
         self.process = subprocess.Popen(
-            command(daemon, *more), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
-        )  # fmt: skip
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[2]
+        )
         self.number = 0
 
     def send(self, line: bytes) -> None:
@@ -138,7 +137,7 @@ async def test_three_agents_with_one_killed_end_every_node_once(daemon: Daemon, 
                 done = await ask(session, "complete", id=claim["id"], gen=claim["gen"])
                 ended.append(done["node"]["id"])
 
-    with Lines(daemon, "--actor", "killed") as doomed:
+    with Lines(command(daemon, "--actor", "killed")) as doomed:
         doomed.greet()
         lost = doomed.call("next")["structuredContent"]["claim"]
         async with anyio.create_task_group() as tasks:
@@ -153,7 +152,7 @@ def test_claim_survives_a_restart_of_the_daemon(short_dir: Path) -> None:
     """The server rebinds its claim at the daemon that comes back, and goes on under the same generation."""
     with running(short_dir) as first:
         first.client().ask("upsert", summary="long work")
-        with Lines(first, "--actor", "ann") as lines:
+        with Lines(command(first, "--actor", "ann")) as lines:
             lines.greet()
             claim = lines.call("next")["structuredContent"]["claim"]
             first.kill()
@@ -168,7 +167,7 @@ def test_wait_cut_off_by_the_host_hands_nothing_out(daemon: Daemon) -> None:
 
     Law 13.2.
     """
-    with Lines(daemon, "--actor", "ann") as lines:
+    with Lines(command(daemon, "--actor", "ann")) as lines:
         lines.greet()
         boss = daemon.client()
         number = lines.request("tools/call", name="next", arguments={"wait": 45})
@@ -190,7 +189,7 @@ def test_lost_claim_is_told_in_the_next_result_of_any_tool(daemon: Daemon) -> No
     """A person cancels the node: whatever the agent calls next says so first, and only once (law 13.3)."""
     boss = daemon.client()
     id = boss.ask("upsert", summary="no longer wanted")["id"]
-    with Lines(daemon, "--actor", "ann") as lines:
+    with Lines(command(daemon, "--actor", "ann")) as lines:
         lines.greet()
         claim = lines.call("next")["structuredContent"]["claim"]
         boss.ask("cancel", id=id)
@@ -208,7 +207,7 @@ def test_lost_claim_is_told_in_the_next_result_of_any_tool(daemon: Daemon) -> No
 def test_two_servers_with_one_actor_hold_one_node_between_them(daemon: Daemon) -> None:
     """The second is refused with what the first holds, as a result with the next step."""
     daemon.client().ask("submit", nodes=[{"summary": "a"}, {"summary": "b"}])
-    with Lines(daemon, "--actor", "twin") as one, Lines(daemon, "--actor", "twin") as other:
+    with Lines(command(daemon, "--actor", "twin")) as one, Lines(command(daemon, "--actor", "twin")) as other:
         one.greet()
         other.greet()
         held = one.call("next")["structuredContent"]["claim"]
@@ -222,7 +221,7 @@ def test_two_servers_with_one_actor_hold_one_node_between_them(daemon: Daemon) -
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "1999-01-01"])
 def test_protocol_version_is_negotiated(daemon: Daemon, version: str) -> None:
     """A known version is taken up; for an unknown one the server offers its own."""
-    with Lines(daemon) as lines:
+    with Lines(command(daemon)) as lines:
         offered = lines.greet(version)["protocolVersion"]
         assert offered == version or (version == "1999-01-01" and offered > "2025")
 
@@ -244,7 +243,7 @@ def test_wrong_argument_is_an_error_that_names_it(
     daemon: Daemon, tool: str, arguments: dict[str, Any], named: str
 ) -> None:
     """The field is named, nothing is done, and the server goes on."""
-    with Lines(daemon) as lines:
+    with Lines(command(daemon)) as lines:
         lines.greet()
         wrong = lines.call(tool, **arguments)
         assert wrong["isError"]
@@ -255,7 +254,7 @@ def test_wrong_argument_is_an_error_that_names_it(
 
 def test_malformed_and_huge_input_costs_one_answer(daemon: Daemon) -> None:
     """Lines that are no JSON-RPC and a summary of 5 MB: the server says no and serves the next request."""
-    with Lines(daemon) as lines:
+    with Lines(command(daemon)) as lines:
         lines.greet()
         for line in (b"not json", b"[]", b'{"jsonrpc": "2.0"}', b"\xff\xfe", b"[" * 5000):
             lines.send(line)
@@ -268,7 +267,7 @@ def test_host_that_never_reads_loses_only_its_own_claim_when_it_goes(daemon: Dae
     """Its answers pile up in its own pipe; the daemon serves others, and the claim comes back at the end."""
     boss = daemon.client()
     id = boss.ask("upsert", summary="held by a deaf host")["id"]
-    with Lines(daemon, "--actor", "deaf") as lines:
+    with Lines(command(daemon, "--actor", "deaf")) as lines:
         lines.greet()
         lines.call("next")
         for _ in range(400):
@@ -282,7 +281,7 @@ def test_closed_stdin_ends_the_server_and_hands_its_claim_back(daemon: Daemon) -
     """A host that leaves in order gives the node back at once, without the grace (law 13.1)."""
     boss = daemon.client()
     id = boss.ask("upsert", summary="left behind")["id"]
-    with Lines(daemon) as lines:
+    with Lines(command(daemon)) as lines:
         lines.greet()
         lines.call("next")
         assert lines.process.stdin is not None
@@ -296,7 +295,7 @@ def test_unreachable_daemon_is_told_as_a_result(short_dir: Path) -> None:
     """The server greets its host at once; a tool says what is wrong and what to do."""
     absent = Daemon.__new__(Daemon)
     absent.path = short_dir / "sock"
-    with Lines(absent) as lines:
+    with Lines(command(absent)) as lines:
         lines.greet()
         refused = lines.call("status")["structuredContent"]["refused"]
         assert refused["code"] == "unreachable"
@@ -306,7 +305,7 @@ def test_unreachable_daemon_is_told_as_a_result(short_dir: Path) -> None:
 def test_resources_and_the_prompt_are_there(daemon: Daemon) -> None:
     """claimdag://status, claimdag://node/{id} and the prompt work."""
     id = daemon.client().ask("upsert", summary="look at me")["id"]
-    with Lines(daemon, "--actor", "ann") as lines:
+    with Lines(command(daemon, "--actor", "ann")) as lines:
         lines.greet()
         (status,) = lines.answer(lines.request("resources/list"))["result"]["resources"]
         assert status["uri"] == "claimdag://status"
@@ -319,7 +318,7 @@ def test_resources_and_the_prompt_are_there(daemon: Daemon) -> None:
 def test_actor_is_the_hosts_name_and_four_characters(daemon: Daemon) -> None:
     """Without --actor the worker is named after its host, and told so in the instructions (law 13.1)."""
     daemon.client().ask("upsert", summary="whose")
-    with Lines(daemon) as lines:
+    with Lines(command(daemon)) as lines:
         told = lines.greet()["instructions"]
         lines.call("next")
         (held,) = [n for n in daemon.client().ask("list")["nodes"] if n["assignee"]]
@@ -332,7 +331,7 @@ def test_signal_ends_the_server_and_the_claim_comes_back(daemon: Daemon) -> None
     """A host that stops its server by SIGTERM leaves nothing held."""
     boss = daemon.client()
     id = boss.ask("upsert", summary="stopped")["id"]
-    with Lines(daemon) as lines:
+    with Lines(command(daemon)) as lines:
         lines.greet()
         lines.call("next")
         os.kill(lines.process.pid, signal.SIGTERM)
@@ -344,7 +343,7 @@ def test_signal_ends_the_server_and_the_claim_comes_back(daemon: Daemon) -> None
 def test_two_agents_never_hold_two_nodes_that_need_one_file(daemon: Daemon) -> None:
     """A second node for the file is added while the first one runs: it waits, other work does not."""
     file = {"file:src/parser.py": 1}
-    with Lines(daemon, "--actor", "ann") as ann, Lines(daemon, "--actor", "ben") as ben:
+    with Lines(command(daemon, "--actor", "ann")) as ann, Lines(command(daemon, "--actor", "ben")) as ben:
         ann.greet()
         ben.greet()
         (first,) = ann.call("add", summary="split the parser", needs=file)["structuredContent"]["ids"]
@@ -367,9 +366,19 @@ def test_worker_with_a_scope_never_leaves_it(daemon: Daemon) -> None:
     goal, inside, _outside = daemon.client().ask(
         "submit", nodes=[{"ref": "g", "kind": "goal"}, {"parent": "g"}, {"priority": 9}]
     )["ids"]
-    with Lines(daemon, "--actor", "ann") as lines:
+    with Lines(command(daemon, "--actor", "ann")) as lines:
         lines.greet()
         claim = lines.call("next", under=goal)["structuredContent"]["claim"]
         assert claim["id"] == inside
         lines.call("complete", id=inside, gen=claim["gen"])
         assert lines.call("next", under=goal)["structuredContent"]["nothing"] == "nothing_pending"
+
+
+def test_server_takes_the_graph_that_is_named(short_dir: Path) -> None:
+    """`--graph` before or after the command, and with --dir a graph below that directory."""
+    with running(short_dir / "graphs" / "one") as named:
+        named.client().ask("upsert", summary="of graph one")
+        for argv in (["--graph", "one", "mcp"], ["mcp", "--graph", "one"]):
+            with Lines([sys.executable, "-m", "claimdag_client.cli", "--dir", str(short_dir), *argv]) as lines:
+                lines.greet()
+                assert lines.call("list")["structuredContent"]["nodes"][0]["summary"] == "of graph one"
