@@ -25,7 +25,7 @@ from claimdagd.limits import EXIT_ALREADY_RUNNING, EXIT_BUG, EXIT_CORRUPT, EXIT_
 from claimdagd.model import LEASE_MAX_S, TAG_ALPHABET
 from claimdagd.paths import UnsafePathError, graph_name
 from claimdagd.server.host import logs, open_files
-from claimdagd.server.host.lock import Held
+from claimdagd.server.host.lock import LockHeldError
 from claimdagd.server.host.place import Place
 from claimdagd.server.host.systemd import Notifier
 from claimdagd.server.server import Options, Server
@@ -39,12 +39,12 @@ EXIT_INTERRUPTED = 130
 
 #: What ends the daemon with a message and no more; the first kind that fits counts.
 EXIT_STATUS: dict[type[Exception], int] = {
-    Held: EXIT_ALREADY_RUNNING,
+    LockHeldError: EXIT_ALREADY_RUNNING,
     UnsafePathError: EXIT_UNSAFE,
     UnreadableState: EXIT_STORAGE,
     StateError: EXIT_CORRUPT,
     StorageError: EXIT_STORAGE,
-    open_files.TooFewDescriptors: EXIT_OS,
+    open_files.TooFewDescriptorsError: EXIT_OS,
     OSError: EXIT_OS,
 }
 

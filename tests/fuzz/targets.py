@@ -16,7 +16,7 @@ from claimdagd.app import open_service
 from claimdagd.core import invariants
 from claimdagd.core.graph import Graph
 from claimdagd.limits import LINE_MAX_BYTES
-from claimdagd.server.loop.framer import Framer, TooLong
+from claimdagd.server.loop.framer import Framer, LineTooLongError
 from claimdagd.service import Config
 from claimdagd.store.errors import StateError, UnknownFormat
 from claimdagd.store.recovery import Recovered, recover
@@ -100,7 +100,7 @@ class Protocol:
         framer = Framer(LINE_MAX_BYTES)
         try:
             lines = framer.feed(data)
-        except TooLong as exc:
+        except LineTooLongError as exc:
             lines = exc.whole
         else:
             lines.append(framer.rest())

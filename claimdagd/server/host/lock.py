@@ -18,7 +18,7 @@ from claimdagd.paths import UnsafePathError, open_private
 PATIENCE_S = 1.5
 
 
-class Held(Exception):
+class LockHeldError(Exception):
     """Another process holds the lock at `path`; `pid` is what it wrote there, or 0."""
 
     def __init__(self, path: str, pid: int) -> None:
@@ -37,7 +37,7 @@ class Lock:
 
     @classmethod
     def take(cls, path: str, uid: int, *, patience_s: float = PATIENCE_S) -> Lock:
-        """Take the lock at `path`, making the file. Raises `Held` or `UnsafePathError`."""
+        """Take the lock at `path`, making the file. Raises `LockHeldError` or `UnsafePathError`."""
         give_up_at = time.monotonic() + patience_s
         while True:
             descriptor = _open(path, uid)
@@ -49,7 +49,7 @@ class Lock:
                 if exc.errno not in (errno.EAGAIN, errno.EACCES):
                     raise UnsafePathError(path, f"it cannot be locked: {exc.strerror}") from exc
                 if time.monotonic() >= give_up_at:
-                    raise Held(path, pid) from None
+                    raise LockHeldError(path, pid) from None
                 time.sleep(0.05)
                 continue
             lock = cls(path, descriptor)

@@ -18,7 +18,7 @@ NEEDED: Final = RESERVED + 1024
 WANTED: Final = 16384
 
 
-class TooFewDescriptors(Exception):
+class TooFewDescriptorsError(Exception):
     """The limit of open files does not allow the daemon to run."""
 
     def __init__(self, limit: int) -> None:
@@ -36,11 +36,11 @@ def remedy() -> str:
 def connections_allowed() -> int:
     """Raise the soft limit as far as it goes, and return how many connections fit under it.
 
-    Raises `TooFewDescriptors`; a limit that is small but enough to start is named in the log.
+    Raises `TooFewDescriptorsError`; a limit that is small but enough to start is named in the log.
     """
     limit = min(_raised_limit(), WANTED)
     if limit < LEAST:
-        raise TooFewDescriptors(limit)
+        raise TooFewDescriptorsError(limit)
     if limit < NEEDED:
         log.warning(
             "the limit of open files is %d: at most %d connections at once, others wait; %s",

@@ -39,7 +39,7 @@ class Place:
     ) -> Place:
         """Choose, make, check and lock the directory.
 
-        Raises UnsafePathError, Held, or OSError if a path is relative to nothing.
+        Raises UnsafePathError, LockHeldError, or OSError if a path is relative to nothing.
         """
         adopted = adopt(environ, os.getpid())
         try:

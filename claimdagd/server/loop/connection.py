@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from claimdagd.limits import LINE_MAX_BYTES
-from claimdagd.server.loop.framer import Framer, TooLong
+from claimdagd.server.loop.framer import Framer, LineTooLongError
 from claimdagd.server.loop.interest import BACKLOGS, INTEREST, Backlog, State
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class Connection:
         else:
             try:
                 lines = self._framer.feed(data)
-            except TooLong as exc:
+            except LineTooLongError as exc:
                 lines = exc.whole
                 self._state = State.OVERLONG
             if len(lines) == 1 and self._state is State.OPEN:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class TooLong(Exception):
+class LineTooLongError(Exception):
     """A line is over the limit; `whole` are the lines that ended before it in the same bytes."""
 
     def __init__(self, whole: list[bytes]) -> None:
@@ -27,7 +27,7 @@ class Framer:
         return len(self._tail)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` ends, without newlines. Raises `TooLong`, after which nothing may be fed."""
+        """Return the lines that `data` ends, without newlines. Raises `LineTooLongError`; feed nothing after that."""
         lines = data.split(b"\n")
         rest = lines.pop()
         if not lines:
@@ -42,7 +42,7 @@ class Framer:
                 self._check(lines)
             self._tail += rest
         if len(self._tail) > self._limit:
-            raise TooLong(lines)
+            raise LineTooLongError(lines)
         return lines
 
     def rest(self) -> bytes:
@@ -54,4 +54,4 @@ class Framer:
     def _check(self, lines: list[bytes]) -> None:
         for index, line in enumerate(lines):
             if len(line) > self._limit:
-                raise TooLong(lines[:index])
+                raise LineTooLongError(lines[:index])

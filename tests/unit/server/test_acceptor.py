@@ -6,24 +6,11 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
 
 import pytest
 
 from claimdagd.server.loop.acceptor import BATCH, Acceptor
-
-
-class FakePoller:
-    """Knows who listens, and calls nobody."""
-
-    def __init__(self) -> None:
-        self.readers: dict[int, Callable[[], None]] = {}
-
-    def add_reader(self, fd: int, callback: Callable[[], None]) -> None:
-        self.readers[fd] = callback
-
-    def remove_reader(self, fd: int) -> None:
-        del self.readers[fd]
+from tests.support.fake_poller import FakePoller
 
 
 class FakeListening:

@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from claimdagd.server.loop.connection import UNREAD_MAX_BYTES, Connection
+from tests.support.fake_poller import FakePoller
 from tests.unit.server.stub import StubService
-
-
-class FakePoller:
-    """Knows what is waited for, and calls nobody."""
-
-    def __init__(self) -> None:
-        self.waits: set[str] = set()
-        self.due: list[Callable[[], None]] = []
-
-    def add_reader(self, _fd: int, _callback: object) -> None:
-        self.waits.add("read")
-
-    def remove_reader(self, _fd: int) -> None:
-        self.waits.remove("read")
-
-    def add_writer(self, _fd: int, _callback: object) -> None:
-        self.waits.add("write")
-
-    def remove_writer(self, _fd: int) -> None:
-        self.waits.remove("write")
-
-    def add_hangup(self, _fd: int, _callback: object) -> None:
-        self.waits.add("hangup")
-
-    def forget(self, _fd: int) -> None:
-        self.waits.clear()
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self.due.append(callback)
 
 
 class FakeHost:
@@ -80,7 +52,7 @@ class Ends:
 
     @property
     def waits(self) -> set[str]:
-        return self.host.poller.waits
+        return self.host.poller.waits(self.connection.fd)
 
     def say(self, data: bytes) -> None:
         self.peer.sendall(data)

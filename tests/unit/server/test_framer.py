@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claimdagd.server.loop.framer import Framer, TooLong
+from claimdagd.server.loop.framer import Framer, LineTooLongError
 
 
 @given(st.binary(max_size=60).map(lambda data: data.replace(b"x", b"\n")), st.lists(st.integers(1, 9)))
@@ -36,7 +36,7 @@ def test_framer_stops_at_the_first_line_over_the_limit(sizes: list[int], step: i
         for start in range(0, len(data), step):
             lines += framer.feed(data[start : start + step])
             assert framer.held <= 10
-    except TooLong as exc:
+    except LineTooLongError as exc:
         lines += exc.whole
         assert good < len(sizes)
     else:
@@ -50,5 +50,5 @@ def test_framer_holds_bytes_in_pieces_without_copying_them_over_and_over() -> No
     for _ in range(1 << 18):
         framer.feed(b"z")
     assert framer.feed(b"\n") == [b"z" * (1 << 18)]
-    with pytest.raises(TooLong):
+    with pytest.raises(LineTooLongError):
         framer.feed(b"z" * ((1 << 20) + 1))

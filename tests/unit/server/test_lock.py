@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from claimdagd.server.host.directory import UnsafePathError
-from claimdagd.server.host.lock import Held, Lock
+from claimdagd.server.host.lock import Lock, LockHeldError
 
 UID = os.geteuid()
 
@@ -23,7 +23,7 @@ def test_lock_that_is_held_names_the_holder(short_dir: Path) -> None:
     """The second gets the pid of the first, after a moment's patience (law 7.9, 1.2)."""
     path = str(short_dir / "lock")
     first = Lock.take(path, UID)
-    with pytest.raises(Held, match=f"pid {os.getpid()} is alive"):
+    with pytest.raises(LockHeldError, match=f"pid {os.getpid()} is alive"):
         Lock.take(path, UID, patience_s=0)
     first.close()
     Lock.take(path, UID, patience_s=0).close()
@@ -37,7 +37,7 @@ def test_lock_of_a_killed_process_is_free_and_of_a_stopped_one_is_not(short_dir:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         os.kill(holder.pid, 19)
-        with pytest.raises(Held, match=f"pid {holder.pid} "):
+        with pytest.raises(LockHeldError, match=f"pid {holder.pid} "):
             Lock.take(path, UID, patience_s=0.1)
         holder.kill()
         holder.wait()

@@ -8,7 +8,14 @@ import resource
 import pytest
 
 from claimdagd.server.host import open_files
-from claimdagd.server.host.open_files import LEAST, NEEDED, RESERVED, WANTED, TooFewDescriptors, connections_allowed
+from claimdagd.server.host.open_files import (
+    LEAST,
+    NEEDED,
+    RESERVED,
+    WANTED,
+    TooFewDescriptorsError,
+    connections_allowed,
+)
 
 
 class Limits:
@@ -49,7 +56,7 @@ def test_limit_is_raised_as_far_as_it_goes(monkeypatch: pytest.MonkeyPatch, soft
 def test_limit_too_low_to_run_is_refused_with_what_is_needed(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """The message has both numbers and the remedy."""
     monkeypatch.setattr(open_files.resource, "getrlimit", Limits(limit, limit).get)
-    with pytest.raises(TooFewDescriptors) as refused:
+    with pytest.raises(TooFewDescriptorsError) as refused:
         connections_allowed()
     for part in (f"is {limit}:", f"needs {LEAST} to start", f"ulimit -Hn {NEEDED}", f"LimitNOFILE={NEEDED}"):
         assert part in str(refused.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from claimdagd.paths import UnsafePathError
-from claimdagd.server.host.lock import Held, Lock
+from claimdagd.server.host.lock import Lock, LockHeldError
 from claimdagd.server.host.place import Place
 
 UID = os.geteuid()
@@ -36,7 +36,7 @@ def test_directory_that_is_held_is_refused(short_dir: Path, monkeypatch: pytest.
     first = take(short_dir / "d")
     taken = Lock.take
     monkeypatch.setattr(Lock, "take", lambda path, uid: taken(path, uid, patience_s=0))
-    with pytest.raises(Held):
+    with pytest.raises(LockHeldError):
         take(short_dir / "d")
     first.close()
 
@@ -46,7 +46,7 @@ def test_socket_elsewhere_has_a_lock_of_its_own(short_dir: Path, monkeypatch: py
     taken = Lock.take
     monkeypatch.setattr(Lock, "take", lambda path, uid: taken(path, uid, patience_s=0))
     first = take(short_dir / "d", short_dir / "s")
-    with pytest.raises(Held):
+    with pytest.raises(LockHeldError):
         take(short_dir / "e", short_dir / "s")
     first.close()
 
