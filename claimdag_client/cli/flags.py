@@ -49,17 +49,17 @@ class Flag:
 
     @property
     def positional(self) -> bool:
-        """Whether it is an argument without dashes."""
+        """Say whether it is an argument without dashes."""
         return not self.names[0].startswith("-")
 
     @property
     def shown(self) -> str:
-        """What a person calls it."""
+        """Return the spelling that messages use."""
         return self.names[0]
 
 
 def _choice_flags() -> dict[str, Flag]:
-    """How the next node is chosen."""
+    """Return the flags by which the next node is chosen."""
     return {
         "role": Flag("--role", value=values.ROLE, metavar="ROLE", field="role",
                      about=f"what this worker does best: {', '.join(ROLES)}"),

@@ -197,7 +197,7 @@ def _report_undelivered(session: Session) -> None:
 
 
 def _report_unexpected(verb: str, error: Exception, doing: str, session: Session | None = None) -> int:
-    """The last resort: say what failed, what was going on and where to report it, without a traceback."""
+    """Report an error of no known kind: what failed, what was going on, where to report it. No traceback."""
     if os.environ.get("CLAIMDAG_TRACEBACK", "0") not in ("", "0"):
         from traceback import format_exception
 

@@ -43,7 +43,7 @@ class Progress:
             self._put(node)
 
     def told(self, entry: Mapping[str, Any]) -> None:
-        """An entry of the ledger. (Pruned nodes were finished and count on.)"""
+        """Take in an entry of the ledger. Pruned nodes were finished and still count."""
         for node in entry.get("nodes") or ():
             self._put(node)
         for status, ids in (entry.get("flips") or {}).items():
@@ -58,7 +58,7 @@ class Progress:
             self._groups.add(id)
 
     def counts(self) -> tuple[int, int, int, int]:
-        """Of the work: finished well, all, running, failed or cancelled. Groups count where nothing is under them."""
+        """Count the work: done, all, running, failed or cancelled. A group counts only if it has no children."""
         wanted = set(self._ids)
         parents = {parent for parent in self._parent.values() if parent is not None}
         statuses = [

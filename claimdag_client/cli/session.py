@@ -86,7 +86,7 @@ class Session:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection already."""
+        """Say whether there is a connection already."""
         return self._connection is not None
 
     def connect_running(self) -> Connection:

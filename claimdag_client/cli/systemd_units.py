@@ -41,20 +41,20 @@ def sources() -> Path:
 
 
 def daemon_command() -> str:
-    """The start of ExecStart: the claimdagd beside this interpreter, else this interpreter with the module."""
+    """Return the start of ExecStart: the claimdagd beside this interpreter, else this interpreter with the module."""
     beside = Path(sys.executable).parent / "claimdagd"
     words = [str(beside)] if os.access(beside, os.X_OK) else [sys.executable, "-P", "-m", "claimdagd"]
     return " ".join(map(_quoted, words))
 
 
 def _quoted(word: str) -> str:
-    """A word as systemd reads it: % and $ are its own, and a blank would end it."""
+    """Return a word as systemd reads it: % and $ are its own, and a blank would end it."""
     word = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{word}"' if any(char.isspace() or char in "\"';" for char in word) else word
 
 
 def has_user_namespaces(proc: Path = Path("/proc/sys")) -> bool:
-    """Whether this system lets an unprivileged process have a whole user namespace, as the hardening wants."""
+    """Say whether an unprivileged process may have a user namespace here, as the hardening needs."""
     refusals = (
         ("kernel/apparmor_restrict_unprivileged_userns", "1"),
         ("kernel/unprivileged_userns_clone", "0"),
@@ -64,7 +64,7 @@ def has_user_namespaces(proc: Path = Path("/proc/sys")) -> bool:
 
 
 def _without_namespaces(lines: list[str]) -> list[str]:
-    """The unit without the hardening that is done in a user namespace: with it the daemon would not start."""
+    """Return the unit without the hardening in a user namespace: with it the daemon could not start here."""
     begin, end = (
         next((i for i, line in enumerate(lines) if line.startswith(mark)), len(lines))
         for mark in ("# BEGIN user namespace", "# END user namespace")
@@ -73,7 +73,7 @@ def _without_namespaces(lines: list[str]) -> list[str]:
 
 
 def contents(name: str) -> str:
-    """A unit as it is to be installed, for this installation on this system."""
+    """Return a unit as it is to be installed, for this installation on this system."""
     lines = (sources() / name).read_text(encoding="utf-8").splitlines()
     if not has_user_namespaces():
         lines = _without_namespaces(lines)

@@ -129,7 +129,7 @@ def _one_of(words: Sequence[str]) -> Value:
 
 
 def _or_none(value: Value, none: Collection[str] = ("", "none", "null")) -> Value:
-    """The same values, and the word none for null."""
+    """Return the same values, and the word none for null."""
     return Value(f"{value.takes}, or none", lambda text: NULL if text in none else value.convert(text))
 
 

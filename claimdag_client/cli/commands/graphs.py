@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _graph_view(args: argparse.Namespace, session: Session) -> GraphView:
-    """The nodes asked for: of one subtree all, else what is unfinished, or with --all everything."""
+    """Return the nodes asked for: of one subtree all, else what is unfinished, or with --all everything."""
     top = None if args.id is None else session.node_id(args.id)
     if top is None:
         return GraphView(session.ask("list", all=args.all or None)["nodes"])

@@ -95,7 +95,7 @@ def _unbind(session: Session) -> None:
 
 
 def _agreed(session: Session) -> bool:
-    """Whether the person at the terminal says yes. Without one, nothing is written."""
+    """Ask the person at the terminal, and say whether the answer is yes. Without a terminal nothing is written."""
     if not (sys.stdin and sys.stdin.isatty()):
         session.note("nothing is written yet: --yes writes it")
         return False
@@ -132,7 +132,7 @@ def _hook(args: argparse.Namespace, session: Session) -> int:
 
 
 def _stopped_before() -> bool:
-    """Whether the host stops again because of this very hook: then it may."""
+    """Say whether the host stops again because of this hook: then it may."""
     import json
 
     if sys.stdin is None or sys.stdin.isatty():

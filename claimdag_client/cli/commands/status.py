@@ -131,7 +131,7 @@ def _counts(stats: View) -> str:
 
 
 def _rooms(lengths: Sequence[int], *, everything: bool) -> list[int]:
-    """How many lines each section gets so that all fit on one screen: the short ones whole, the long ones alike."""
+    """Return how many lines each section gets so that all fit on the screen: short ones whole, long ones alike."""
     if everything:
         return list(lengths)
     # Three lines of head and prompt; each section has a blank, a title and perhaps a line of how many more.

@@ -45,7 +45,7 @@ class Progress:
             self._shown = True
 
     def clear(self) -> None:
-        """Take the line away, before anything else is written."""
+        """Remove the line, before anything else is written."""
         if self._shown:
             streams.tell("\r\x1b[K")
             self._shown = False
@@ -67,7 +67,7 @@ def pieces_of(path: str, progress: Progress) -> Iterator[bytes]:
 
 
 def read_file(path: str) -> bytes:
-    """All of a file, or of standard input for -."""
+    """Return all of a file, or of standard input for -."""
     return b"".join(pieces_of(path, Progress()))
 
 

@@ -210,7 +210,7 @@ def _show_ended(nodes: list[dict[str, Any]], session: Session, *, json: bool) ->
 
 
 def _again(place: Endpoint, verb: str, until: float | None = None) -> Connection:
-    """The daemon went away: look for it for as long as it takes, or until `until`, then Unreachable."""
+    """Look for a daemon that went away, without end or until `until`. Raises Unreachable then."""
     began = time.monotonic()
     told = False
     for pause in delays():

@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 
 
 def gen(ok: Answer, paint: Paint) -> Iterable[str]:
-    """The generation, for a script."""
+    """Yield the generation, for a script."""
     yield f"gen={ok['gen']}"
 
 
 def lease(ok: Answer, paint: Paint) -> Iterable[str]:
-    """The generation, and when to speak again."""
+    """Yield the generation, and when to speak again."""
     yield f"gen={ok['gen']} expires_in={ok['expires_in']:.0f}"
 
 
 def claim(ok: Answer, paint: Paint) -> Iterable[str]:
-    """For a script the first line, `id=ID gen=N`; for a person the summary below it."""
+    """Yield `id=ID gen=N` for a script, then the summary for a person."""
     yield f"id={clean(ok['id'])} gen={ok['gen']}"
     if summary := clean((ok.get("node") or {}).get("summary", "")):
         yield summary
 
 
 def ids(ok: Answer, paint: Paint) -> Iterable[str]:
-    """Ids, one a line."""
+    """Yield ids, one a line."""
     yield from map(clean, ok["ids"])
 
 
 def status(node: Answer, paint: Paint) -> Iterable[str]:
-    """A node and its status."""
+    """Yield a node and its status."""
     yield f"{clean(node['id'])} {clean(node['status'])}"
 
 
 def completed(ok: Answer, paint: Paint) -> Iterable[str]:
-    """A node, how it ended, what that made ready, and the next claim."""
+    """Yield a node, how it ended, what that made ready, and the next claim."""
     line = f"{clean(ok['node']['id'])} {clean(ok['node']['status'])}"
     if made_ready := ok.get("ready"):
         line += ", ready now: " + " ".join(map(clean, made_ready))
@@ -55,24 +55,24 @@ def completed(ok: Answer, paint: Paint) -> Iterable[str]:
 
 
 def pong(ok: Answer, paint: Paint) -> Iterable[str]:
-    """The daemon answers."""
+    """Yield pong: the daemon answers."""
     yield "pong"
 
 
 def checkpoint(ok: Answer, paint: Paint) -> Iterable[str]:
-    """The last entry in the snapshot, and its size."""
+    """Yield the last entry in the snapshot, and its size."""
     yield f"seq={ok['seq']} bytes={ok['bytes']}"
 
 
 def page(node: Answer, paint: Paint) -> Iterable[str]:
-    """Every field of a node."""
+    """Yield every field of a node."""
     from claimdag_client.cli.render.node import page
 
     return page(node, paint)
 
 
 def why(ok: Answer, paint: Paint) -> Iterable[str]:
-    """A node's status and the reasons for it: one is a sentence, several are a list."""
+    """Yield a node's status and the reasons for it: one is a sentence, several are a list."""
     from claimdag_client.cli.render.node import coloured, sign
 
     status = ok["status"]
@@ -86,7 +86,7 @@ def why(ok: Answer, paint: Paint) -> Iterable[str]:
 
 
 def ready(ok: Answer, paint: Paint) -> Iterable[str]:
-    """Nodes in the order of claims, and why one that is ready cannot run now."""
+    """Yield nodes in the order of claims, and why one that is ready cannot run now."""
     from claimdag_client.cli.render.node import lines, waits_for
 
     nodes = ok["nodes"]
@@ -98,7 +98,7 @@ def ready(ok: Answer, paint: Paint) -> Iterable[str]:
 
 
 def resource(ok: Answer, paint: Paint) -> Iterable[str]:
-    """A resource: use, capacity, holders, which nodes wait."""
+    """Yield a resource: use, capacity, holders, which nodes wait."""
     line = f"{clean(ok['name'])}  {number(ok['used'])} of {number(ok['capacity'])} in use"
     holders = [holder for holder in ok.get("holders") or () if not holder.get("lender")]
     if holders:
@@ -109,13 +109,13 @@ def resource(ok: Answer, paint: Paint) -> Iterable[str]:
 
 
 def resources(ok: Answer, paint: Paint) -> Iterable[str]:
-    """A line for each resource."""
+    """Yield a line for each resource."""
     for each in ok["resources"]:
         yield from resource(each, paint)
 
 
 def log(ok: Answer, paint: Paint) -> Iterable[str]:
-    """Entries of the ledger."""
+    """Yield entries of the ledger."""
     from claimdag_client.cli.render.log import entry_lines
 
     for entry in ok["entries"]:
@@ -123,7 +123,7 @@ def log(ok: Answer, paint: Paint) -> Iterable[str]:
 
 
 def stats(ok: Answer, paint: Paint) -> Iterable[str]:
-    """The daemon's counts, a line each."""
+    """Yield the daemon's counts, a line each."""
     forms = {"uptime": duration, "journal_bytes": size, "snapshot_bytes": size}
     for name, value in ok.items():
         if name == "deadlocks":

@@ -17,7 +17,7 @@ _FILL = {
 
 
 def dot(graph: GraphView) -> Iterable[str]:
-    """For Graphviz: groups are clusters; after_any edges are dashed; parents of work dotted."""
+    """Write for Graphviz: groups are clusters; after_any edges are dashed; parents of work dotted."""
     critical = set(graph.critical)
     chained = set(zip(graph.critical, graph.critical[1:], strict=False))
     yield "digraph claimdag {"
@@ -74,7 +74,7 @@ def _dot_quoted(text: str) -> str:
 
 
 def mermaid(graph: GraphView) -> Iterable[str]:
-    """For Mermaid: groups are subgraphs; after_any edges are dotted; the critical path is thick and red."""
+    """Write for Mermaid: groups are subgraphs; after_any edges are dotted; the critical path is thick and red."""
     chained = set(zip(graph.critical, graph.critical[1:], strict=False))
     yield "flowchart LR"
     for step, name, depth in graph.walk():
@@ -114,10 +114,10 @@ def _mermaid_node(graph: GraphView, name: str) -> str:
 
 
 def _mermaid_id(name: str) -> str:
-    """An id that no word of Mermaid's own is, such as end."""
+    """Return an id that is no word of Mermaid's own, such as end."""
     return "n" + "".join(char if char.isascii() and char.isalnum() else "_" for char in name)
 
 
 def _mermaid_escaped(text: str) -> str:
-    """Text in Mermaid's quotes: what it, or Markdown or HTML in it, would act on is named by its number."""
+    """Return text for Mermaid's quotes: a character that Mermaid, Markdown or HTML acts on stands as its number."""
     return "".join(char if char.isalnum() or char in " .,:;-()?!/'=+_" else f"#{ord(char)};" for char in text)

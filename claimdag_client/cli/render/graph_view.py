@@ -36,7 +36,7 @@ class GraphView:
         self.critical = critical_path(self)
 
     def children(self, name: str | None) -> list[str]:
-        """The children of a node; of None, the nodes whose parent is not drawn."""
+        """Return the children of a node; of None, the nodes whose parent is not drawn."""
         return self._by_parent().get(name, [])
 
     def walk(self) -> Iterator[tuple[str, str, int]]:
@@ -69,13 +69,13 @@ class GraphView:
 
 
 def number_in(node_id: str) -> int:
-    """The N of TAG-N, by which nodes are told older from newer."""
+    """Return the N of TAG-N, by which nodes are told older from newer."""
     tail = node_id.rpartition("-")[2]
     return int(tail) if tail.isascii() and tail.isdigit() else 0
 
 
 def critical_path(graph: GraphView) -> list[str]:
-    """The unfinished work on the longest chain by cost, first to last, as the depths that the daemon gives say it."""
+    """Return the unfinished work on the longest chain by cost, first to last, by the depths of the views."""
     waiters: dict[str, list[str]] = {}
     for first, then, _ in graph.edges:
         waiters.setdefault(first, []).append(then)
@@ -94,7 +94,7 @@ def critical_path(graph: GraphView) -> list[str]:
 
 
 def _after(name: str, graph: GraphView, waiters: Mapping[str, list[str]], depth: Mapping[str, float]) -> set[str]:
-    """The unfinished work that cannot start before the end of a node, as far as one edge says it."""
+    """Return the unfinished work that cannot start before the end of a node, by one edge."""
     found: set[str] = set()
     for ended in (name, *graph.wait_graph.above(name)):
         for waiter in waiters.get(ended, ()):
@@ -108,7 +108,7 @@ def _after(name: str, graph: GraphView, waiters: Mapping[str, list[str]], depth:
 def _work_under(
     group: str, graph: GraphView, waiters: Mapping[str, list[str]], depth: Mapping[str, float]
 ) -> Iterable[str]:
-    """The work that a gated group lets go: what is under it, or, under an empty one, what waits on it."""
+    """Yield the work that a gated group gates: what is under it or, if it is empty, what waits on it."""
     stack, seen = [group], {group}
     while stack:
         name = stack.pop()

@@ -85,7 +85,7 @@ class _Rails:
         self._glyphs = dict(zip(ways, glyphs, strict=True))
 
     def draw(self, order: Sequence[str]) -> list[tuple[str, str]]:
-        """For each row: what stands left of a line above it, and of the row itself. Empty where there are too many."""
+        """Return for each row the rails left of a line above it and of the row itself; "" if there are too many."""
         rows = [(list(self._open), self._row(row, name)) for row, name in enumerate(order)]
         count = len(self._open)
         if count > RAILS_MAX or not count:
@@ -93,7 +93,7 @@ class _Rails:
         return [(self._passing(before, count), self._filled(cells, count)) for before, cells in rows]
 
     def _row(self, row: int, name: str) -> list[str | None]:
-        """The cells of a row; None where only the line to the node may pass."""
+        """Return the cells of a row; None if only the line to the node may pass."""
         joined = {index for index, source in enumerate(self._open) if source in self._waits_on[name]}
         own = None
         if name in self._last:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def entry_lines(entry: Mapping[str, Any], paint: Paint) -> list[str]:
-    """One entry as a person reads it: when, who, what; and what became of each node it changed."""
+    """Return one entry as a person reads it: when, who, what; and what became of each node it changed."""
     from claimdag_client.cli.render.node import coloured, sign
 
     who = f" by {clean(entry['actor'])}" if entry.get("actor") else ""

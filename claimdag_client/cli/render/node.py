@@ -37,24 +37,24 @@ SIGNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 
 def sign(status: str, paint: Paint) -> str:
-    """The one-character sign of a status, painted."""
+    """Return the one-character sign of a status, painted."""
     nice, plain, colours = SIGNS.get(status, ("?", "?", ()))
     return paint(nice if paint.unicode else plain, *colours)
 
 
 def coloured(text: str, status: str, paint: Paint) -> str:
-    """A clean text in the colour of a status."""
+    """Return a clean text in the colour of a status."""
     return paint(text, *SIGNS.get(status, ("", "", ()))[2])
 
 
 def dep_text(dep: View) -> str:
-    """A dependency as the command line takes it: ID or ID:after_any."""
+    """Return a dependency as the command line takes it: ID or ID:after_any."""
     when = dep.get("when", "after_ok")
     return clean(dep.get("on", "?")) + ("" if when == "after_ok" else f":{clean(when)}")
 
 
 def waits_for(node: View) -> str:
-    """What a node waits on, in a few words; empty when it waits on nothing."""
+    """Return what a node waits on, in a few words; empty when it waits on nothing."""
     waiting = node.get("waiting_on") or {}
     words = []
     deps = waiting.get("deps") or ()
@@ -69,7 +69,7 @@ def waits_for(node: View) -> str:
 
 
 def remarks(node: View) -> list[str]:
-    """What is worth saying of a node beside its summary, each in a few words."""
+    """Return what is worth saying of a node beside its summary, each in a few words."""
     words = []
     if node.get("kind") not in (None, "task"):
         words.append(clean(node["kind"]))
@@ -89,7 +89,7 @@ def remarks(node: View) -> list[str]:
 
 
 def lines(nodes: Iterable[View], paint: Paint) -> Iterable[str]:
-    """One line for each node: sign, id, status, remarks, summary, in columns."""
+    """Yield one line for each node: sign, id, status, remarks, summary, in columns."""
     rows = [(clean(node["id"]), clean(node["status"]), "  ".join(remarks(node)), node) for node in nodes]
     ids, statuses, notes = columns_of(row[:3] for row in rows) or (0, 0, 0)
     notes = min(notes, 40)
@@ -124,7 +124,7 @@ def _cell(node: View, name: str) -> str:
 
 
 def page(node: View, paint: Paint) -> Iterable[str]:
-    """All of a node, a line each, leaving out what is empty."""
+    """Yield all fields of a node, a line each, without the empty ones."""
     status = node["status"]
     yield f"{sign(status, paint)} {paint(clean(node['id']), 'bold')}  {coloured(clean(status), status, paint)}"
     for line in clean_lines(node.get("summary", "")) if node.get("summary") else ():

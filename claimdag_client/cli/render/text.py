@@ -25,7 +25,7 @@ DEFAULT_COLUMNS = 100
 
 
 def clean(text: object) -> str:
-    """One line of text that acts on no terminal: line breaks become blanks, other unprintables a visible escape."""
+    """Return one line of text that acts on no terminal: line breaks become blanks, unprintables visible escapes."""
     line = str(text)
     if line.isprintable():
         return line
@@ -33,7 +33,7 @@ def clean(text: object) -> str:
 
 
 def clean_lines(text: object) -> list[str]:
-    """The lines of a text, each made safe."""
+    """Return the lines of a text, each made safe."""
     return [clean(line) for line in str(text).split("\n")]
 
 
@@ -47,14 +47,14 @@ def _visible(char: str) -> str:
 
 
 def json_line(value: object) -> str:
-    """One line of JSON in ASCII: every character that could act on a terminal is an escape in it."""
+    """Return one line of JSON in ASCII: every character that could act on a terminal is an escape in it."""
     import json  # half the start of a command that prints none
 
     return json.dumps(value, separators=(",", ":")).replace("\x7f", "\\u007f")
 
 
 def unicode_wanted(stream: TextIO | None) -> bool:
-    """Whether signs beyond ASCII can be written there."""
+    """Say whether signs beyond ASCII can be written there."""
     encoding = getattr(stream, "encoding", None) or ""
     return encoding.lower().replace("-", "").startswith("utf")
 
@@ -74,7 +74,7 @@ class Paint:
 
     @property
     def columns(self) -> int | None:
-        """The terminal's width; None where the text goes to a file or a pipe, which take lines of any length."""
+        """Return the terminal's width; None for a file or a pipe, which take lines of any length."""
         if not self.tty:
             return None
         return size_of_terminal()[0]
@@ -97,7 +97,7 @@ def _positive(text: str | None) -> int:
 
 
 def width(text: str) -> int:
-    """How many columns a clean text takes on a terminal."""
+    """Return how many columns a clean text takes on a terminal."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -110,7 +110,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int | None, *, unicode: bool = True) -> str:
-    """A clean text cut to so many columns; None leaves it whole."""
+    """Return a clean text cut to so many columns; None leaves it whole."""
     if columns is None or width(text) <= columns:
         return text
     mark = "…" if unicode else "..."
@@ -125,12 +125,12 @@ def cut(text: str, columns: int | None, *, unicode: bool = True) -> str:
 
 
 def pad(text: str, columns: int) -> str:
-    """A clean text filled up with blanks to so many columns."""
+    """Return a clean text filled up with blanks to so many columns."""
     return text + " " * (columns - width(text))
 
 
 def duration(seconds: float) -> str:
-    """A span of time in at most two units: 4 s, 3 min, 2 h 5 min, 3 d 4 h."""
+    """Return a span of time in at most two units: 4 s, 3 min, 2 h 5 min, 3 d 4 h."""
     whole = int(seconds)
     if whole < 60:
         return f"{seconds:.1f} s" if 0 < seconds < 1 else f"{whole} s"
@@ -145,14 +145,14 @@ def duration(seconds: float) -> str:
 
 
 def number(value: object) -> str:
-    """A count or a cost as briefly as it can be said."""
+    """Return a count or a cost as briefly as it can be said."""
     if not isinstance(value, float):
         return str(value)
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
 
 
 def clock(at: float | None) -> str:
-    """A moment in the reader's own time: the time of today, else with its date."""
+    """Return a moment in the reader's own time: the time of today, else with its date."""
     if at is None:
         return "-"
     try:
@@ -164,7 +164,7 @@ def clock(at: float | None) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in a unit that fits."""
+    """Return bytes in a unit that fits."""
     if count < 1024:
         return f"{count:.0f} bytes"
     for unit in ("KiB", "MiB"):
@@ -175,12 +175,12 @@ def size(count: float) -> str:
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """A number of things: 1 node, 2 nodes."""
+    """Return a number of things: 1 node, 2 nodes."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def columns_of(rows: Iterable[Sequence[str]]) -> list[int]:
-    """The width that each column of some rows needs."""
+    """Return the width that each column of some rows needs."""
     widths: list[int] = []
     for row in rows:
         for index, cell in enumerate(row):
@@ -191,6 +191,6 @@ def columns_of(rows: Iterable[Sequence[str]]) -> list[int]:
 
 
 def some(items: Sequence[Any], limit: int = 4) -> str:
-    """A few names out of many, clean, with how many more there are."""
+    """Return a few names out of many, clean, with how many more there are."""
     named = ", ".join(clean(item) for item in items[:limit])
     return f"{named} and {len(items) - limit} more" if len(items) > limit else named
