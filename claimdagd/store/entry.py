@@ -1,4 +1,4 @@
-"""What a journal is made of: its header and its entries, each entry one mutation with every node as it is after.
+"""The header and the entries of a journal, each entry one mutation with every changed node as it is after.
 
 Replay puts these nodes back and never runs the op again. This module encodes and decodes; it does no I/O.
 """
@@ -31,7 +31,7 @@ class JournalHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """One mutation, as read back. Every field is always written, so every field is asked for."""
+    """One mutation, as read back. Every field is always written, so every field is required."""
 
     seq: Count
     at: float
@@ -104,12 +104,12 @@ def decode_entry(line: bytes) -> Record:
 
 
 def decode_number(line: bytes) -> int:
-    """Only the seq of an entry, whose nodes are skipped: four times as fast. Raises as decode_entry does."""
+    """Decode only the seq of an entry, four times as fast as decode_entry. Raises as decode_entry does."""
     return _decode_number(line).seq
 
 
 def encode_journal_header(graph: str, seq: int, next_number: int) -> bytes:
-    """The first line of a journal whose entries follow `seq`."""
+    """Encode the first line of a journal whose entries follow `seq`."""
     return with_crc(_encode(JournalHeader(FORMAT, graph, seq, next_number)))
 
 

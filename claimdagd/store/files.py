@@ -1,4 +1,4 @@
-"""The few file operations that the store is made of, so that a test or a simulator can put its own disk under it.
+"""The file operations of the store as a protocol, so that a test or a simulator can use a disk of its own.
 
 Every operation raises OSError as the system does. No other module of the store may import `os`, and none may read a
 clock.
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from claimdagd.descriptors import above_standard_streams
 
-#: Device and inode, or the identity that a disk of a test gives its files.
+#: Device and inode, or the numbers by which a disk of a test distinguishes its files.
 FileIdentity = tuple[int, int]
 OWNER_MAY = stat.S_IRUSR | stat.S_IWUSR
 
@@ -36,7 +36,7 @@ class Files(Protocol):
     def close(self, fd: int) -> None: ...
 
     def read_at(self, fd: int, size: int, offset: int) -> bytes:
-        """At most `size` bytes from `offset`; empty at the end."""
+        """Return at most `size` bytes from `offset`; none at the end."""
         ...
 
     def write(self, fd: int, data: bytes) -> int:
@@ -52,7 +52,7 @@ class Files(Protocol):
     def size(self, fd: int) -> int: ...
 
     def same(self, path: str, fd: int) -> bool:
-        """Whether `path` names the very file that `fd` is open on; false where nothing has that name."""
+        """Return whether `path` names the file that `fd` is open on."""
         ...
 
     def identity(self, fd: int) -> FileIdentity:
@@ -105,7 +105,7 @@ class OsFiles:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = above_standard_streams(os.open(path, flags, 0o600))
         try:
-            os.fchmod(fd, 0o600)  # also what the umask removed
+            os.fchmod(fd, 0o600)  # the umask may have taken permissions away
         except OSError:
             os.close(fd)
             raise
@@ -183,9 +183,9 @@ class OsFiles:
 
 
 def write_all(files: Files, fd: int, data: bytes) -> None:
-    """Append the whole of `data`: one write, and more only where the system took less than it was given.
+    """Append the whole of `data`: one write, and more only if the system took less.
 
-    A short write is how a disk says that it is nearly full; asking again gets either the rest in or the reason.
+    A short write means that the disk is nearly full; the next one writes the rest or raises the reason.
     """
     written = files.write(fd, data)
     while written < len(data):
@@ -196,7 +196,7 @@ def write_all(files: Files, fd: int, data: bytes) -> None:
 
 
 def close_quietly(files: Files, fd: int) -> None:
-    """Close a file that nothing depends on any more."""
+    """Close a file that is no longer needed, and ignore errors."""
     try:
         files.close(fd)
     except OSError:
@@ -204,7 +204,7 @@ def close_quietly(files: Files, fd: int) -> None:
 
 
 def create_temp(files: Files, path: str) -> int:
-    """A new, empty file, in place of any left-over of that name."""
+    """Make a new, empty file, in place of any left-over of that name."""
     try:
         return files.create(path)
     except FileExistsError:
@@ -213,7 +213,7 @@ def create_temp(files: Files, path: str) -> int:
 
 
 def unlink_quietly(files: Files, path: str) -> None:
-    """Remove a temporary file; one that cannot be removed now is removed at the next start."""
+    """Remove a temporary file, and ignore errors: the next start removes it."""
     try:
         files.unlink(path)
     except OSError:

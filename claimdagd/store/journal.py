@@ -1,8 +1,8 @@
-"""The journal file as it is written: append with exact restore, group flush, roll-back, and restart by rename.
+"""Writes the journal file: append with exact restore, group flush, rollback, and rotation by rename.
 
-The rule of every method here: if anything fails, the file is as it was or is known not to be (`broken`), and then
-nothing is appended until a later call has put it right. The open descriptor, not the name, is the truth: a journal
-whose name was lost is written again from it.
+One rule holds for every method: if something fails, the file is as it was or is marked `broken`, and then nothing is
+appended until a later call has repaired it. The open descriptor, not the name, is the truth: a journal that lost its
+name is written again from the descriptor.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ TEMPORARY = ".tmp"
 
 
 def no_ends() -> array[int]:
-    """An empty table of byte offsets."""
+    """Return an empty table of byte offsets."""
     return array("Q")
 
 
 @dataclass(slots=True)
 class Layout:
-    """Where the entries of a journal file lie: it follows `base`, entry base+1+i ends before byte ends[i].
+    """Where the entries of a journal file are: the first is `base` + 1, and entry base+1+i ends before byte ends[i].
 
-    `next_number` is what the header says is the next id number.
+    `next_number` is the next id number by the header.
     """
 
     base: int
@@ -41,7 +41,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Bytes from the first to the end of the last whole entry."""
+        """The bytes up to the end of the last whole entry."""
         return self.ends[-1] if self.ends else self.header_bytes
 
     @property
@@ -50,7 +50,7 @@ class Layout:
         return self.base + len(self.ends)
 
     def end_of(self, seq: int) -> int:
-        """The offset behind entry `seq`, which may be `base`."""
+        """Return the offset behind entry `seq`, which may be `base`."""
         return self.ends[seq - self.base - 1] if seq > self.base else self.header_bytes
 
 
@@ -74,11 +74,11 @@ class Journal:
         # The bytes of entries before the last are no longer in the file: it can only be begun anew.
         self.lost = False
         self.flushed = 0
-        # Moves when what was copied out of this file, or the file itself, is no longer what it was.
+        # Incremented when the file, or what was copied out of it, is no longer valid.
         self._epoch = 0
-        # Moves when entries are dropped: the number of one that was on its way to the disk may be another's by then.
+        # Incremented when entries are dropped: another entry may get the number of one whose flush is under way.
         self._undone = 0
-        # A flush runs in a thread: the descriptor that it uses is closed only when it is through.
+        # A flush runs in a thread: its descriptor is closed only after it.
         self._lock = Lock()
         self._flushing = 0
         self._retired: list[int] = []
@@ -96,18 +96,18 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
+        """The bytes in the file."""
         return self._layout.size
 
     def base_before(self, seq: int, entries: int, size_bytes: int) -> int:
-        """The base of a journal that begins at most so many entries, and so many bytes of them, before entry `seq`."""
+        """Return the base of a journal that begins at most so many entries, and so many bytes, before entry `seq`."""
         base, end = max(self.base, seq - entries), self._layout.end_of(seq)
         while end - self._layout.end_of(base) > size_bytes:
             base += 1
         return base
 
     def open(self, layout: Layout) -> None:
-        """Go on with the file that recovery read, without what it found behind the last whole entry."""
+        """Open the file that recovery read, and cut what follows the last whole entry."""
         try:
             self._fd = self._files.open_append(self.path)
             if self._files.size(self._fd) != layout.size:
@@ -123,9 +123,9 @@ class Journal:
         self.flushed = layout.seq
 
     def create(self, seq: int, next_number: int) -> None:
-        """Begin a journal without entries in place of any file of its name; the first one will be `seq` + 1."""
+        """Begin a journal without entries, in place of any file of its name; the first entry will be `seq` + 1."""
         before, self._layout = self._layout, Layout(seq, next_number, 0)
-        self._epoch += 1  # a restart that waits for its turn has lost its temporary file to this one
+        self._epoch += 1  # a rotation that waits for its turn has lost its temporary file to this one
         try:
             for _ in self.rotate(seq, next_number):
                 pass
@@ -135,11 +135,11 @@ class Journal:
 
     @property
     def intact(self) -> bool:
-        """Whether the file is under its name as this journal wrote it, as far as its size tells."""
+        """Whether the name still leads to this file, and the file has the size that this journal wrote."""
         return self._files.intact(self.path, self.identity, self.size)
 
     def count(self, lines: Sequence[bytes]) -> None:
-        """Number lines that are not written: the journal is lost, and a snapshot will hold what they say."""
+        """Number lines without writing them: the journal is lost, and a snapshot will hold the state after them."""
         end = self.size
         for line in lines:
             end += len(line)
@@ -150,7 +150,7 @@ class Journal:
         try:
             if self._files.size(self._fd) != self.size:
                 self.lost = True
-                raise StorageError(self.path, "another process has changed what was written to it")
+                raise StorageError(self.path, "another program changed what was written to it")
             self.broken = True
             self._rewrite()
         except OSError as exc:
@@ -158,7 +158,7 @@ class Journal:
                 raise StorageError.of(self.path, exc) from exc
 
     def forget_after(self, seq: int) -> None:
-        """Drop the entries after `seq`, from the file too if it holds them; the name of the file does not matter."""
+        """Drop the entries after `seq`, from the file too if it holds them, whether or not it has its name."""
         try:
             whole, end = self._files.size(self._fd) == self.size, self._layout.end_of(seq)
             del self._layout.ends[seq - self.base :]
@@ -170,8 +170,8 @@ class Journal:
     def append(self, lines: Sequence[bytes]) -> bool:
         """Write whole lines, numbered on from `seq`, in one go; return whether the file is `intact` after that.
 
-        On StorageError none of them is in the file.
-        A ValueError is a bug in the caller: lines that do not follow would be an unreadable journal.
+        On StorageError none of them is in the file. ValueError is a bug of the caller: a journal whose lines do not
+        follow each other cannot be read.
         """
         layout = self._layout
         seq = layout.base + len(layout.ends)
@@ -182,7 +182,7 @@ class Journal:
         if self.broken:
             self.repair()
             layout = self._layout
-        # Until the write has gone well the file is to be taken for broken, however this function ends.
+        # Broken until the write has succeeded, also if an exception of any kind ends this function.
         self.broken = True
         try:
             write_all(self._files, self._fd, lines[0] if len(lines) == 1 else b"".join(lines))
@@ -201,7 +201,7 @@ class Journal:
         return self._files.intact(self.path, self.identity, end)
 
     def repair(self) -> None:
-        """Bring the file back to its whole entries: cut it, or else write it anew under its name."""
+        """Restore the file to its whole entries: cut it, or write it again under its name."""
         try:
             if not self._cut():
                 self._rewrite()
@@ -223,21 +223,21 @@ class Journal:
         return True
 
     def _is_short(self) -> bool:
-        """Note whether another process has cut the file: to extend it would put zeros in place of the entries."""
+        """Note whether another program has cut the file: to extend it would put zeros in place of the entries."""
         self.lost = self._files.size(self._fd) < self.size
         return self.lost
 
     def _rewrite(self) -> None:
         if self._is_short():
             raise StorageError(self.path, "the journal is shorter than what was written to it")
-        self._epoch += 1  # a restart that waits for its turn has lost its temporary file to this one
+        self._epoch += 1  # a rotation that waits for its turn has lost its temporary file to this one
         for _ in self.rotate(self.base, self._layout.next_number):
             pass
 
     def undo_to(self, seq: int) -> None:
-        """Drop the entries after `seq`, those of a flush that failed. They count as dropped even on StorageError.
+        """Drop the entries after `seq`, whose flush failed. They are dropped even on StorageError.
 
-        Without the error the file is as if they had never been; with it the journal is broken until repaired.
+        Without the error the file is as it was before them; with it the journal is broken until repaired.
         """
         if not self.base <= seq <= self.seq:
             raise ValueError(f"entry {seq} is not in the journal, which holds {self.base + 1} to {self.seq}")
@@ -249,7 +249,7 @@ class Journal:
         self.repair()
 
     def sync(self) -> None:
-        """Flush all entries that are written by now. Blocks; may run in a thread beside everything else here.
+        """Flush all entries written by now. Blocks; may run in a thread beside every other method.
 
         After a StorageError the entries after `flushed` may or may not be on disk: undo them.
         """
@@ -260,7 +260,7 @@ class Journal:
             self._files.fsync(fd)
             self._sync_names()
         except OSError as exc:
-            # The file may have been restarted meanwhile, and these very entries flushed in the new one.
+            # A rotation meanwhile may have flushed these entries in the new file.
             if self.flushed < target:
                 raise StorageError.of(self.path, exc) from exc
         else:
@@ -271,13 +271,13 @@ class Journal:
             self._close_retired()
 
     def _flushed_to(self, seq: int, undone: int) -> None:
-        """Entry `seq` is on disk, as it was when so many roll-backs had been; if there was one since, who knows."""
+        """Record that `seq` is durable, unless entries were rolled back since the flush began."""
         with self._lock:
             if self._undone == undone:
                 self.flushed = max(self.flushed, seq)
 
     def _sync_names(self) -> None:
-        """Until the directory is flushed too, a new journal may be gone with its entries after a power cut."""
+        """Flush the directory: until then a power cut may take a new journal with its entries."""
         if self._names_unflushed:
             self._names_unflushed = False
             try:
@@ -289,7 +289,7 @@ class Journal:
     def rotate(self, base: int, next_number: int) -> Generator[Step]:
         """Put a new file that begins after entry `base` in place, by rename; appends may go on between the steps.
 
-        OSError or StorageError: the old file stands and is in use, or, if even that is in doubt, `broken` is set.
+        On error the old file stays in use; if that is uncertain, `broken` is set.
         """
         layout = self._layout
         temporary = self.path + TEMPORARY
@@ -373,7 +373,7 @@ class Journal:
             raise
 
     def _close_retired(self) -> None:
-        """Close what no flush in a thread can be using any more. To free a large file takes its time."""
+        """Close the files that no flush in a thread uses any more. To free a large file takes long."""
         with self._lock:
             if self._flushing:
                 return  # which does it when it is through

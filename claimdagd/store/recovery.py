@@ -1,6 +1,6 @@
-"""Where the daemon, and a reader without it, gets the state from: recover and read_offline.
+"""Where the daemon, and a reader without it, get the state from: recover and read_offline.
 
-Reading is in replay.py and never writes; salvage.py does, and only on request.
+reader.py reads and never writes; salvage.py writes, and only on request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ READ_TRIES = 8
 
 @dataclass(slots=True)
 class Offline:
-    """The last whole state, as read without the daemon. `age` is in seconds, since the last thing that was written."""
+    """The last whole state, as read without the daemon. `age` is the seconds since the last write."""
 
     state: Recovered
     at: float
@@ -55,7 +55,7 @@ def recover(
 
 
 def read_offline(directory: str, now: float, files: Files | None = None) -> Offline:
-    """The last whole state, read beside a daemon that may be writing: no lock, no write. `now` is in Unix seconds.
+    """Return the last whole state, beside a daemon that may be writing: no lock, no write. `now` is in Unix seconds.
 
     Raises FileNotFoundError if there is no state, StateError if it cannot be read.
     """
@@ -77,7 +77,7 @@ def read_offline(directory: str, now: float, files: Files | None = None) -> Offl
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Loading makes only things that stay: collections in between would triple its time."""
+    """Pause the garbage collector: loading makes only objects that stay, and collections would triple its time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,6 @@
-"""Making a graph of salvaged nodes whole enough to be loaded: they may be of different moments.
+"""Repairs a graph of salvaged nodes so that it can be loaded: the nodes may be of different times.
 
-Each change errs to the side of doing work again rather than taking it for done, and is told. No I/O.
+Each change errs towards doing work again rather than taking it for done, and is reported. No I/O.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ NAMED_MAX = 20
 
 
 def repair(nodes: dict[str, Node], gen: int) -> list[str]:
-    """Mend `nodes` in place, all at generation `gen` and none of them held; returns sentences about what changed.
+    """Repair `nodes` in place, all at generation `gen` and held by no actor; return sentences about what changed.
 
-    Work that waits is set ready: the load of a state lets the dependencies decide.
+    Work that waits is set ready: the dependencies decide when the state is loaded.
     """
     notes: Counter[str] = Counter()
     for node_id, node in nodes.items():
@@ -45,7 +45,7 @@ def repair(nodes: dict[str, Node], gen: int) -> list[str]:
 
 
 def _mend_parents(nodes: dict[str, Node], notes: Counter[str]) -> None:
-    """Every parent exists, and no node is its own ancestor."""
+    """Remove parents that do not exist, and circles of parents."""
     sound: set[str] = set()
     for start in list(nodes):
         chain: dict[str, None] = {}
@@ -63,7 +63,7 @@ def _mend_parents(nodes: dict[str, Node], notes: Counter[str]) -> None:
 
 
 def _mend_ends(nodes: dict[str, Node], notes: Counter[str]) -> None:
-    """Above unfinished work nothing is finished; and nothing waits for children that are all finished."""
+    """Open finished nodes above unfinished work, and nodes that wait for children that are all finished."""
     open_below: set[str] = set()
     for node in list(nodes.values()):
         if node.status in TERMINAL:

@@ -1,7 +1,7 @@
 """Gets a state out of damaged files: keeps the originals, takes what verifies, says what was left out.
 
 What was lost may have minted ids, moved generations and numbered entries. So all three jump ahead by more than the
-lost part can have used, and no claim is taken to be held any more: ids are never reused, generations never go
+lost part can have used, and no claim is kept: ids are never reused, generations never go
 back, and a holder from before is fenced. Files that cannot be read, or are of another format, are not damaged: they are
 refused here too, before anything is written.
 """

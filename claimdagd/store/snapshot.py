@@ -1,4 +1,4 @@
-"""The snapshot file: the whole state in one file that says itself whether it is whole.
+"""The snapshot file: the whole state in one file that shows whether it is whole.
 
 A header, a line for each node, a line for each remembered answer, and a footer with the counts and the checksum of
 all before it. This module makes the lines and reads them; putting the file in place is the Store's work.
@@ -59,7 +59,7 @@ class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last line; `sum` is the CRC-32, in hexadecimal, of all bytes of the file before this line.
 
-    `seq` and `next` stand in both ends of the file: a salvage that misjudged them would let ids come twice.
+    `seq` and `next` are at both ends of the file: a salvage that misjudged them would let ids come twice.
     """
 
     seq: Count
@@ -82,7 +82,7 @@ class _SealedFooter(Footer, frozen=True, forbid_unknown_fields=True):
 
 
 _encode = msgspec.json.Encoder().encode
-# Each of these wants a line whose seal was looked at, and raises msgspec.MsgspecError or RecursionError.
+# Each of these takes a line whose checksum was verified, and raises msgspec.MsgspecError or RecursionError.
 decode_header = msgspec.json.Decoder(_SealedHeader).decode
 decode_node = msgspec.json.Decoder(Node).decode
 decode_remembered = msgspec.json.Decoder(_SealedRemembered).decode
@@ -90,7 +90,7 @@ decode_footer = msgspec.json.Decoder(_SealedFooter).decode
 
 
 def encode_snapshot(head: SnapshotHead, nodes: Sequence[Node], once: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
-    """The bytes of the file, in blocks of at most SLICE lines."""
+    """Yield the bytes of the file, in blocks of at most SLICE lines."""
     header = SnapshotHeader(FORMAT, head.graph, head.seq, head.at, head.next, head.capacities, len(nodes), len(once))
     block = with_crc(_encode(header))
     total = crc32(block)

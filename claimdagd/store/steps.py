@@ -1,4 +1,4 @@
-"""Long work in steps: what a generator yields to its driver, which gives others a turn in between."""
+"""Long work in steps: what a generator yields to its driver, so that the driver can give others a turn."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from claimdagd.store.errors import StorageError
 
 
 class BlockingCall:
-    """A call that may block for long: a flush, or the closing of a large file that nothing names any more.
+    """A call that may block for long: a flush, or the closing of a large file without a name.
 
-    Call it in a thread; left alone, it is made when the generator that yielded it goes on.
+    The driver may call it in a thread. If not, it is made when the generator that yielded it resumes.
     """
 
     def __init__(self, action: Callable[[], None]) -> None:
@@ -28,18 +28,18 @@ class BlockingCall:
                 self._error = exc
 
     def finish(self) -> None:
-        """Make the call if it was not made; raise what went wrong."""
+        """Make the call unless it was made; raise its error."""
         self()
         if self._error is not None:
             raise self._error
 
 
-#: What a long piece of work yields: None for a turn of the loop, or a call that is better made in a thread.
+#: What long work yields: None for a turn of the loop, or a call that is better made in a thread.
 Step = BlockingCall | None
 
 
 def blocking(action: Callable[[], None]) -> Generator[Step]:
-    """Offer a blocking call to the driver of the generator; see that it is made, and raise what it raised."""
+    """Offer a blocking call to the driver of the generator; make it if the driver did not, and raise its error."""
     step = BlockingCall(action)
     yield step
     step.finish()

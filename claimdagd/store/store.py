@@ -1,7 +1,7 @@
-"""The state of one graph on disk: what the service appends to, and what takes its snapshots.
+"""The state of one graph on disk: the journal that the service appends to, and the snapshots.
 
-Synchronous and deterministic: no clock, no chance, no loop. In `process` mode what was written survives the daemon's
-death; in `fsync` mode what was flushed by sync() survives the machine's.
+Synchronous and deterministic: no clock, no chance, no loop. In `process` mode what was written survives the death of
+the daemon; in `fsync` mode what sync() flushed survives the death of the machine.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from claimdagd.store.steps import Step, blocking
 #: Of the entries that a snapshot holds, the new journal keeps no more than this for the log.
 LEDGER_BYTES = 4 * 1024 * 1024
 
-#: What is added to the name of a file that another process put in the place of one of ours.
+#: What is added to the name of a file that another program put in the place of one of ours.
 REPLACED = ".replaced"
-CHANGED_BY_OTHERS = "a file of the state was removed or changed by another process"
+CHANGED_BY_OTHERS = "a file of the state was removed or changed by another program"
 
 #: The whole state: head, nodes and the remembered answers.
 Memory = tuple[SnapshotHead, Sequence[Node], Iterable[tuple[str, bytes]]]
@@ -30,9 +30,9 @@ Durability = Literal["process", "fsync"]
 
 
 class Store:
-    """Opens what `recover` read: removes left-overs and a torn tail, begins a journal where there is none.
+    """Keeps what `recover` read: removes left-overs and a torn tail, and begins a journal if there is none.
 
-    Raises StorageError where that cannot be done. The caller holds the directory's lock.
+    Raises StorageError if it cannot. The caller holds the lock of the directory.
     """
 
     def __init__(self, files: Files, directory: str, durability: Durability, recovered: Recovered) -> None:
@@ -42,15 +42,15 @@ class Store:
         self._durable = durability == "fsync"
         self._graph = recovered.tag
         self._at_work = False
-        # How often entries were undone: a snapshot must not hold one of them.
+        # How often entries were rolled back: a snapshot must not hold one of them.
         self._undone = 0
         self._snapshot_seq = recovered.snapshot_seq
-        # Kept open: the identity of a file that is not open may become another's.
+        # Kept open: the system may give the identity of a closed file to another one.
         self._snapshot_fd = -1
         self._snapshot_identity: FileIdentity | None = None
-        #: Return the whole state after the last entry. With it, files that another process removed are made anew.
+        #: Returns the whole state after the last entry. From it files that another program took away are written again.
         self.memory: Callable[[], Memory] | None = None
-        #: Hear in a sentence what was made anew.
+        #: Called with a sentence about what was written again.
         self.on_repair: Callable[[str], None] = _ignore
         #: Bytes of the snapshot in place; 0 without one.
         self.snapshot_bytes = recovered.snapshot_bytes
@@ -87,21 +87,21 @@ class Store:
 
     @property
     def flushed(self) -> int:
-        """fsync mode: the number of the last entry that is known to be on disk."""
+        """The number of the last entry that is known to be on disk, in fsync mode."""
         return self._journal.flushed
 
     @property
     def broken(self) -> bool:
-        """A failed write could not be undone yet; the next append tries again before anything else."""
+        """Whether a failed write could not be undone yet; the next append tries that first."""
         return self._journal.broken
 
     @property
     def journal_bytes(self) -> int:
-        """Bytes of the journal."""
+        """The bytes of the journal."""
         return self._journal.size
 
     def append(self, lines: Sequence[bytes]) -> None:
-        """Write whole journal lines in one go, and see that both files are there as they were written.
+        """Write whole journal lines in one go, and check that both files are as they were written.
 
         On StorageError none of the lines is in the file, and the next call may work.
         """
@@ -130,9 +130,9 @@ class Store:
             raise
 
     def check(self) -> None:
-        """See that both files are there as they were written, and put them right. Raises StorageError.
+        """Check that both files are as they were written, or write them again. Raises StorageError.
 
-        The memory must hold no more than what was appended.
+        The memory must hold no mutation that was not appended.
         """
         if self._journal.lost or not (self._journal.broken or self._intact()):
             self._put_right()
@@ -144,7 +144,7 @@ class Store:
         )
 
     def _put_right(self) -> None:
-        """Make anew what another process removed, replaced, cut or closed: from the open journal, or from memory."""
+        """Write again what another program removed, replaced, cut or closed: from the open journal, or from memory."""
         journal, path = self._journal, self._journal.path
         self._check_directory()
         try:
@@ -183,21 +183,17 @@ class Store:
             raise StorageError(self._directory, "the directory is no longer this daemon's own")
 
     def _set_aside(self, path: str, ours: FileIdentity) -> None:
-        """Keep what was put in the place of one of our files."""
+        """Rename a file that another program put in the place of one of ours."""
         found = self._files.identity_at(path)
         if found is not None and found != ours:
             self._files.rename(path, path + REPLACED)
 
     def sync(self) -> None:
-        """fsync mode: flush everything written by now; blocks, so call it in a thread. See Journal.sync."""
+        """Flush everything written by now, in fsync mode. Blocks, so call it in a thread. See Journal.sync."""
         self._journal.sync()
 
-    def mark(self) -> int:
-        """The place that undo_to goes back to."""
-        return self._journal.seq
-
     def undo_to(self, mark: int) -> None:
-        """Drop the entries after `mark` (`flushed` is the one to take after a failed sync). See Journal.undo_to."""
+        """Drop the entries after `mark`, which is `flushed` after a failed sync. See Journal.undo_to."""
         if mark < self._snapshot_seq:
             raise ValueError(f"entry {mark} is in the snapshot already, which holds all up to {self._snapshot_seq}")
         self._undone += 1
@@ -206,11 +202,11 @@ class Store:
     def snapshot(
         self, head: SnapshotHead, nodes: Iterable[Node], once: Iterable[tuple[str, bytes]], *, ledger: int = 0
     ) -> Generator[Step, None, int]:
-        """Write a snapshot of the state after entry head.seq, then restart the journal with the entries after it.
+        """Write a snapshot of the state after entry head.seq, then rotate the journal to the entries after it.
 
         `nodes` are all that there were at head.seq. A sequence is read slice by slice as the generator is driven, and
         may be newer by then: the entries after head.seq are replayed over them. It yields None for a turn of the loop,
-        or a BlockingCall call which the caller may make in a thread and may as well ignore. It returns the bytes of the
+        or a BlockingCall, which the caller may make in a thread or ignore. It returns the bytes of the
         snapshot. `ledger`: how many entries before head.seq the new journal keeps, for the log, as far as they are not
         too large to be read at every start. StorageError: nothing is lost, the files before stand, and appends go on.
         One at a time.
@@ -241,7 +237,7 @@ class Store:
     ) -> Generator[Step]:
         """Put a snapshot in place; the journal still reaches back before it, which recovery allows for.
 
-        It is given up if entries were undone since `undone`, for it may hold them.
+        It is given up if entries were rolled back since `undone`, because it may hold them.
         """
         temporary = self._path + TEMPORARY
         replaced: list[int] = []
@@ -254,7 +250,7 @@ class Store:
         try:
             size = yield from self._write_blocks(fd, head, nodes, once)
             if self._undone != undone:
-                raise StorageError(self._path, "entries were undone while the snapshot was written")
+                raise StorageError(self._path, "entries were rolled back while the snapshot was written")
             self._rename(temporary, fd)
             temporary = ""
             self.snapshot_bytes, self._snapshot_seq = size, head.seq

@@ -102,7 +102,7 @@ def test_next_mutation_is_kept_whatever_befell_the_files(
         client.ask("upsert", id=node, priority=3)
         expected = {"in the snapshot", "in the journal", "after it"}
         assert killed_and_started_again(daemon, directory, *arguments) == expected
-    assert "by somebody else" in daemon.stderr
+    assert "by another program" in daemon.stderr
     assert "written anew" in daemon.stderr
 
 

@@ -193,7 +193,7 @@ def test_undo_to_drops_the_tail() -> None:
     assert history.write(3)
     assert history.flush()
     flushed = disk.contents()
-    mark = history.store.mark()
+    mark = history.store.seq
     assert history.write(2)
     files.arm("fsync")
     assert not history.flush()
@@ -245,7 +245,7 @@ def test_undo_below_a_running_snapshot_ends_it() -> None:
     history.store.undo_to(2)
     history.state = history.states[2].copy()
     assert history.write(4)
-    with pytest.raises(StorageError, match="undone"):
+    with pytest.raises(StorageError, match="rolled back"):
         for _ in work:
             pass
     assert history.flush()
