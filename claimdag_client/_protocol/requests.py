@@ -82,6 +82,9 @@ def upsert(
     needs: Mapping[str, int] = UNSET,
     deps: Iterable[DepLike] = UNSET,
     max_attempts: int | None = UNSET,
+    retries: int = UNSET,
+    retry_delay: float = UNSET,
+    not_before: float | None = UNSET,
     actor: str | None = None,
 ) -> Request[wire.NodeView]:
     """Create a node, or change the given fields of node `id`; return the node after that.
@@ -102,6 +105,9 @@ def upsert(
                 "needs": needs,
                 "deps": deps,
                 "max_attempts": max_attempts,
+                "retries": retries,
+                "retry_delay": retry_delay,
+                "not_before": not_before,
             }
         )
     )
@@ -249,10 +255,22 @@ def complete(
     error: str | None = None,
     actor: str | None = None,
     gen: int | None = None,
+    final: bool | None = None,
 ) -> Request[wire.Completed]:
-    """End a node as done, failed or cancelled; return it, with the ids that this made ready."""
+    """End a node as done, failed or cancelled; return it, with the ids that this made ready.
+
+    A failure with retries left hands the node back, to be tried again later, unless it is `final`.
+    """
     return _request(
-        "complete", wire.Completed, id=id, status=status, summary=summary, error=error, actor=actor, gen=gen
+        "complete",
+        wire.Completed,
+        id=id,
+        status=status,
+        summary=summary,
+        error=error,
+        actor=actor,
+        gen=gen,
+        final=final,
     )
 
 

@@ -18,6 +18,7 @@ STATUSES = ("todo", "ready", "blocked", *LIVE, "completing", *TERMINAL)
 NAME_LENGTH_MAX = 64
 TOKEN_LENGTH_MAX = 128
 COUNT_MAX = 1_000_000_000
+RETRIES_MAX = 100
 COST_MAX = 1e12
 #: What --columns may show of a node, and what --sort may sort by.
 COLUMN_NAMES = (
@@ -169,6 +170,7 @@ WORKERS = Value("a whole number from 1 to 1000", _whole(1, 1000))
 CAPACITY = Value(f"a whole number from 0 to {COUNT_MAX:,}", _whole(0, COUNT_MAX))
 ATTEMPTS = _or_none(Value(f"a whole number from 1 to {COUNT_MAX:,}", _whole(1, COUNT_MAX)))
 PRIORITY = Value("a whole number from -100 to 100", _whole(-100, 100))
+RETRIES = Value(f"a whole number from 0 to {RETRIES_MAX}", _whole(0, RETRIES_MAX))
 COST = Value("a number above 0", _number(0, COST_MAX))
 SLACK = Value("a number from 0", _number(0, COST_MAX, inclusive=True))
 LEASE = Value("a time above 0, in seconds or as 90s, 15m, 2h, 1d, at most 366d", _duration(zero=False))

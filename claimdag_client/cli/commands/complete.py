@@ -43,7 +43,8 @@ COMMANDS = {
         flags={
             "id": "", "outcome": "", "new_summary": "", "error": "what went wrong, of a failed or cancelled one",
             "actor": "who holds it: any other actor is refused; with --next, who claims that", "gen": "", "once": "",
-            "json": "", "next": "", "role": "", "slack": "", "strict": "", "lease": "", "bound": "", "wait": "",
+            "final": "", "json": "", "next": "", "role": "", "slack": "", "strict": "", "lease": "", "bound": "",
+            "wait": "",
             "under": "claim the next one only from this node and what is below it",
         },
         about=(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import time
+
 from claimdag_client.cli.command import Command, fields_of
 from claimdag_client.cli.render.text import clean
 from claimdag_client.cli.session import DONE, Session, UsageError
@@ -23,6 +25,8 @@ def _upsert(args: Namespace, session: Session) -> int:
         request["parent"] = None if args.parent is NULL else session.node_id(args.parent)
     if args.max_attempts is not None:
         request["max_attempts"] = None if args.max_attempts is NULL else args.max_attempts
+    if args.begin_in is not None:
+        request["not_before"] = time() + args.begin_in
     request |= _sets(args, session)
     node = session.put(request)
     if args.json:
@@ -55,7 +59,8 @@ COMMANDS = {
         flags={
             "id": "the node to change; without it one is created", "kind": "", "set_status": "", "node_role": "",
             "parent": "", "summary": "", "cost": "", "priority": "", "need": "", "dep": "", "no_needs": "",
-            "no_deps": "", "max_attempts": "", "actor": "who says so, for the ledger", "once": "", "json": "",
+            "no_deps": "", "max_attempts": "", "retries": "", "retry_delay": "", "begin_in": "",
+            "actor": "who says so, for the ledger", "once": "", "json": "",
         },
         about="Create a node, or change the fields given of one that exists. Prints its id.",
         examples=(

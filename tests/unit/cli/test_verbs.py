@@ -46,6 +46,12 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
         "7q2f-1\n",
     ),
     (
+        "upsert 1 --retries 5 --retry-delay 2m",
+        view(1),
+        {"op": "upsert", "id": "7q2f-1", "retries": 5, "retry_delay": 120.0},
+        "7q2f-1\n",
+    ),
+    (
         "upsert 1 --parent none --max-attempts none --no-needs --no-deps",
         view(1),
         {"op": "upsert", "id": "7q2f-1", "parent": None, "max_attempts": None, "needs": {}, "deps": []},
