@@ -28,6 +28,7 @@ COLUMN_NAMES = (
 SORT_NAMES = ("id", "status", "assignee", "priority", "depth", "cost", "quiet", "created_at", "updated_at")
 WHENS = ("after_ok", "after_any")
 LEASE_MAX_S = 366 * 86400.0
+UNITS_OF_SIZE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 UNITS_OF_TIME = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@:/-")
 
@@ -120,6 +121,14 @@ def _duration(*, zero: bool) -> Callable[[str], float]:
     return lambda text: bounded(convert(text))
 
 
+def _bytes(text: str) -> int:
+    digits = text.rstrip("kKmMgG")
+    unit = UNITS_OF_SIZE.get(text[len(digits) :].upper())
+    if unit is None:
+        raise ValueError(text)
+    return _whole(1, COUNT_MAX)(digits) * unit
+
+
 def _one_of(words: Sequence[str]) -> Value:
     def convert(text: str) -> str:
         if text not in words:
@@ -166,6 +175,7 @@ TOKEN = Value(f"a token of 1 to {TOKEN_LENGTH_MAX} characters", _token)
 GEN = Value("a generation: a whole number from 0", _whole(0, 2**63 - 1))
 SEQ = Value("the number of an entry: a whole number from 0", _whole(0, 2**63 - 1))
 COUNT = Value("a whole number from 1", _whole(1, 1_000_000))
+BYTES = Value("a number of bytes, such as 4096, 64K, 1M or 2G", _bytes)
 WORKERS = Value("a whole number from 1 to 1000", _whole(1, 1000))
 CAPACITY = Value(f"a whole number from 0 to {COUNT_MAX:,}", _whole(0, COUNT_MAX))
 ATTEMPTS = _or_none(Value(f"a whole number from 1 to {COUNT_MAX:,}", _whole(1, COUNT_MAX)))

@@ -23,6 +23,7 @@ from claimdag_client.cli import streams
 from claimdag_client.cli.render.text import clean
 from claimdag_client.errors import AssigneeBusy, ClaimdagError, ClaimLost, DaemonError
 from claimdag_client.worker.exit_status import claim_environment, ending_of, exit_status, start_status
+from claimdag_client.worker.output_keeper import OutputKeeper, with_last_line
 from claimdag_client.worker.process_group import CommandGroup, SupervisorLostError, Supervisors
 from claimdag_client.worker.terminal import Terminal
 
@@ -62,7 +63,7 @@ class CannotStartError(Exception):
 class WorkerPool:
     """Some workers and what they share: the connection, the terminal, and the signal that stops them."""
 
-    def __init__(self, verb: str, command: Sequence[str], supervisors: Supervisors) -> None:
+    def __init__(self, verb: str, command: Sequence[str], supervisors: Supervisors, keeper: OutputKeeper) -> None:
         self.verb = verb
         self.dag: Client
         #: The signal that stopped the pool.
@@ -71,6 +72,7 @@ class WorkerPool:
         self.draining = False
         self._command = command
         self._supervisors = supervisors
+        self._keeper = keeper
         self._terminal = Terminal.of_stdin() if len(supervisors.groups) == 1 else None
         self._at_once = False
         self._running: set[CommandGroup] = set()
@@ -80,6 +82,10 @@ class WorkerPool:
     async def run(self, endpoint: Endpoint, body: Any) -> None:
         """Connect, and run `body` until it ends or a signal stops the pool."""
         self._scope = anyio.CancelScope()
+        try:
+            self._keeper.prepare()
+        except OSError as exc:
+            self.note(f"output is not kept: {exc.filename}: {exc.strerror}")
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._listen)
             try:
@@ -89,6 +95,7 @@ class WorkerPool:
                 ) as self.dag:  # fmt: skip
                     tasks.start_soon(self._report_absence)
                     with self._scope:
+                        await self._keeper.sweep(self.dag)
                         await body()
             except Exception as exc:
                 # Raised out of the task group, which would wrap it.
@@ -188,7 +195,9 @@ class WorkerPool:
         self._running.add(group)
         try:
             await self._start(claim, group)
-            return await self._see_through(claim, group)
+            ended = await self._see_through(claim, group)
+            await self._keeper.ended(self.dag, group.written_bytes)
+            return ended
         except SupervisorLostError:
             self.note(f"the supervisor of the command for {claim.id} was killed: ending what it left")
             await self._supervisors.end_strays(self.dag.daemon.pid)
@@ -201,7 +210,8 @@ class WorkerPool:
         try:
             with anyio.CancelScope(shield=True):
                 additions = claim_environment(claim.id, claim.gen, claim.summary, self.dag.socket)
-                await group.start(additions, self._terminal)
+                output = self._keeper.path(claim.id, claim.node.attempts)
+                await group.start(claim.id, additions, output=output, terminal=self._terminal)
         except (OSError, ValueError) as exc:
             await claim.hand_back()
             raise CannotStartError(self._command[0], exc) from exc
@@ -218,7 +228,7 @@ class WorkerPool:
             return Ended(status, None if await self._completed_by_command(claim) else claim.lost)
         if group.foreground and status in (-signal.SIGINT, -signal.SIGQUIT, 128 + signal.SIGINT):
             await self._interrupted(claim, signal.SIGQUIT if status == -signal.SIGQUIT else signal.SIGINT)
-        return await self._report(claim, status)
+        return await self._report(claim, status, with_last_line(ending_of(status), group.last_line))
 
     async def _end(self, group: CommandGroup) -> None:
         group.end(at_once=self._at_once)
@@ -274,17 +284,16 @@ class WorkerPool:
         await anyio.sleep_forever()
         raise AssertionError
 
-    async def _report(self, claim: Claim, status: int) -> Ended:
+    async def _report(self, claim: Claim, status: int, error: str | None) -> Ended:
         try:
-            return await self._complete(claim, status)
+            return await self._complete(claim, status, error)
         except anyio.get_cancelled_exc_class():
             # The pool was stopped with a result in hand that only has to be told.
             with anyio.move_on_after(HAND_BACK_S, shield=True):
-                await self._complete(claim, status)
+                await self._complete(claim, status, error)
             raise
 
-    async def _complete(self, claim: Claim, status: int) -> Ended:
-        error = ending_of(status)
+    async def _complete(self, claim: Claim, status: int, error: str | None) -> Ended:
         give_up = anyio.current_time() + REPORT_S
         for pause in delays():
             try:
@@ -319,13 +328,14 @@ def run_one(
     id: str,
     command: Sequence[str],
     supervisors: Supervisors,
+    keeper: OutputKeeper,
     *,
     actor: str,
     lease: float | None,
     gen: int | None,
 ) -> int:
     """Run the command for one node. Returns the exit status; raises what the daemon refuses."""
-    pool = WorkerPool("run", command, supervisors)
+    pool = WorkerPool("run", command, supervisors, keeper)
     ended: list[Ended] = []
 
     async def body() -> None:
@@ -342,6 +352,7 @@ def work(
     actors: Sequence[str],
     command: Sequence[str],
     supervisors: Supervisors,
+    keeper: OutputKeeper,
     **choice: Any,
 ) -> int:
     """Run the command for node after node. Returns the exit status; raises what the daemon refuses.
@@ -349,7 +360,7 @@ def work(
     Args:
         choice: the arguments of `Client.work` besides the actor.
     """
-    pool = WorkerPool("work", command, supervisors)
+    pool = WorkerPool("work", command, supervisors, keeper)
 
     async def body() -> None:
         async with anyio.create_task_group() as tasks:

@@ -15,7 +15,7 @@ from typing import Self
 import anyio
 
 from claimdag_client.worker import process_tree
-from claimdag_client.worker.supervisor import MESSAGE_MAX, start_supervisor
+from claimdag_client.worker.supervisor import MESSAGE_MAX, Settings, start_supervisor
 from claimdag_client.worker.terminal import Terminal
 
 #: How long a command without a shell to continue it waits before it is continued after a stop.
@@ -40,19 +40,27 @@ class CommandGroup:
         self.status: int | None = None
         #: It has, or had, the terminal's foreground: what is typed goes to it and not to the worker.
         self.foreground = False
+        #: What the last command wrote: so many bytes, and its last line that was not blank.
+        self.written_bytes = 0
+        self.last_line = b""
         self._channel = channel
         self._terminal: Terminal | None = None
         self._pid = 0
 
-    async def start(self, additions: Sequence[bytes], terminal: Terminal | None) -> None:
-        """Start the command, in the foreground of `terminal` if that is this process's.
+    async def start(
+        self, id: str, additions: Sequence[bytes], *, output: str = "", terminal: Terminal | None = None
+    ) -> None:
+        """Start the command for node `id`. Raises OSError or ValueError if it cannot be started.
 
-        Raises OSError or ValueError if it cannot be started. `additions` go into its environment, as `NAME=VALUE`.
+        Args:
+            additions: what goes into its environment, as `NAME=VALUE`.
+            output: the file that keeps what it writes; without one it writes to the worker's own streams.
+            terminal: it runs in the foreground of this terminal, if the worker does.
         """
         self.status, self._terminal = None, terminal
         self.foreground = terminal is not None and terminal.ours()
         place = b"foreground" if self.foreground else b"background"
-        self._send(b"start " + b"\0".join((place, *additions)))
+        self._send(b"start " + b"\0".join((place, os.fsencode(output), id.encode(), *additions)))
         word, _, rest = (await self._receive()).partition(b" ")
         if word == b"failed":
             if terminal is not None and self.foreground:
@@ -74,7 +82,8 @@ class CommandGroup:
             if word == b"stopped" and int(rest) in JOB_STOPS and self._terminal is not None:
                 await self._stop_job(self._terminal)
             elif word == b"over":
-                self.status = int(rest)
+                status, written, self.last_line = rest.split(b" ", 2)
+                self.status, self.written_bytes = int(status), int(written)
         if self._terminal is not None:
             self._terminal.take_back(restore=self.status != 0)
         return self.status
@@ -131,20 +140,13 @@ class Supervisors:
         self.groups = groups
 
     @classmethod
-    def start(cls, command: Sequence[str], count: int, *, kill_after_s: float, leave_daemons: bool = False) -> Self:
-        """Fork `count` supervisors for `command`. Must be called before there are threads or an event loop."""
-        if not leave_daemons:
+    def start(cls, settings: Settings, count: int) -> Self:
+        """Fork `count` supervisors. Must be called before there are threads or an event loop."""
+        if not settings.leave_daemons:
             process_tree.become_subreaper()
         groups: list[CommandGroup] = []
         for _ in range(count):
-            pid, channel = start_supervisor(
-                command,
-                others=[group._channel for group in groups],
-                kill_after_s=kill_after_s,
-                keep_stdin=count == 1,
-                leave_daemons=leave_daemons,
-            )
-            groups.append(CommandGroup(pid, channel))
+            groups.append(CommandGroup(*start_supervisor(settings, [group._channel for group in groups])))
         return cls(groups)
 
     async def end_strays(self, daemon: int) -> None:

@@ -8,17 +8,22 @@ reaches the command in its environment and is never run.
 from __future__ import annotations
 
 import argparse
+import os
 
+from claimdag_client import outputs
 from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.transport import connect
 from claimdag_client.cli.parsing import Parser, add_flags, check_needs, make_parser, settle_all
 from claimdag_client.cli.session import UsageError
 from claimdag_client.worker.process_group import Supervisors
+from claimdag_client.worker.supervisor import Settings
 from claimdagd.descriptors import hold_standard_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from claimdag_client.worker.output_keeper import OutputKeeper
 
 RUN_ABOUT = """Claim one node, run a command for it, and complete the node by the command's exit status.
 
@@ -26,27 +31,31 @@ The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKE
 The exit status is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started,
 and the node is handed back. Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node
 back and exits with 128+n. Everything that the command started ends with the claim, in a session of its own too,
-unless --leave-daemons says otherwise."""
+unless --leave-daemons says otherwise. What it writes is kept for `claimdag output ID`, unless it has the terminal."""
 
 WORK_ABOUT = """Run a command for node after node, each claimed when the one before is finished.
 
 As `claimdag run` for every node. It waits for work indefinitely; with --until-empty it ends with 0 once all
 work is finished, failed or not, and with 3 where what is left needs a person. With -n N it
-is N workers, NAME/1 to NAME/N."""
+is N workers, NAME/1 to NAME/N. What the commands write is shown as lines with the node's id before
+them, standard error too, and kept for `claimdag output ID`."""
 
 
 def main_run(argv: Sequence[str], place: Endpoint) -> int:
     """Run `claimdag run`. Returns the exit status."""
     parser = make_parser("run", RUN_ABOUT, ["claimdag run --assignee alice 7q2f-17 -- make test"])
-    args, command = _parse(parser, {"id": "", "gen": ""}, ("id",), argv)
-    supervisors = _start_supervisors(args, command, 1)
+    args, command = _parse(parser, {"id": "", "gen": "", "capture": ""}, ("id",), argv)
+    # A terminal is handed on to the command, which may need it.
+    args.captured = args.capture or not (args.no_capture or os.isatty(1) or os.isatty(2))
+    supervisors = _start_supervisors(args, command, 1, lines=False)
     try:
         place.take(args)
         with connect(place, client="claimdag run") as connection:
             id = f"{connection.graph}-{int(args.id)}" if args.id.isascii() and args.id.isdigit() else args.id
         from claimdag_client.worker.pool import run_one
 
-        return run_one(place, id, command, supervisors, actor=args.actor, lease=args.lease, gen=args.gen)
+        return run_one(place, id, command, supervisors, _keeper(args, place), actor=args.actor, lease=args.lease,
+                       gen=args.gen)  # fmt: skip
     finally:
         supervisors.close()
 
@@ -63,15 +72,16 @@ def main_work(argv: Sequence[str], place: Endpoint) -> int:
     )
     flags = {"role": "", "slack": "", "strict": "", "workers": "", "until_empty": ""}
     args, command = _parse(parser, flags, (), argv)
-    supervisors = _start_supervisors(args, command, args.workers)
+    args.captured = not args.no_capture
+    supervisors = _start_supervisors(args, command, args.workers, lines=True)
     try:
         place.take(args)
         connect(place, client="claimdag work").close()
         from claimdag_client.worker.pool import work
 
         actors = [args.actor] if args.workers == 1 else [f"{args.actor}/{n}" for n in range(1, args.workers + 1)]
-        return work(place, actors, command, supervisors, role=args.role, slack=args.slack, strict=args.strict,
-                    lease=args.lease, until_empty=args.until_empty)  # fmt: skip
+        return work(place, actors, command, supervisors, _keeper(args, place), role=args.role, slack=args.slack,
+                    strict=args.strict, lease=args.lease, until_empty=args.until_empty)  # fmt: skip
     finally:
         supervisors.close()
 
@@ -81,7 +91,8 @@ def _parse(
 ) -> tuple[argparse.Namespace, list[str]]:
     """Return the options, and the command after `--`."""
     lease = "seconds of quiet after which the node goes to another (also 90s, 15m)"
-    flags = {**flags, "actor": "who works", "lease": lease, "kill_after": "", "leave_daemons": ""}
+    flags = {**flags, "actor": "who works", "lease": lease, "kill_after": "", "leave_daemons": "",
+             "no_capture": "", "output_max": "", "output_total": ""}  # fmt: skip
     add_flags(parser, flags, needs)
     # --actor may stand in the environment, so argparse would call it optional here.
     usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[--actor NAME]", "--actor NAME")
@@ -97,7 +108,18 @@ def _parse(
     return args, command
 
 
-def _start_supervisors(args: argparse.Namespace, command: list[str], count: int) -> Supervisors:
+def _start_supervisors(args: argparse.Namespace, command: list[str], count: int, *, lines: bool) -> Supervisors:
     """Fork the supervisors, before there is a thread or an event loop."""
     hold_standard_streams()
-    return Supervisors.start(command, count, kill_after_s=args.kill_after, leave_daemons=args.leave_daemons)
+    settings = Settings(
+        command, kill_after_s=args.kill_after, keep_stdin=count == 1, leave_daemons=args.leave_daemons,
+        output_max=args.output_max, lines=lines,
+    )  # fmt: skip
+    return Supervisors.start(settings, count)
+
+
+def _keeper(args: argparse.Namespace, place: Endpoint) -> OutputKeeper:
+    from claimdag_client.worker.output_keeper import OutputKeeper
+
+    directory = outputs.output_directory(place.directory, place.socket) if args.captured else ""
+    return OutputKeeper(directory, args.output_total)

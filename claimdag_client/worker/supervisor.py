@@ -8,8 +8,10 @@ itself is killed, the worker, a subreaper too, adopts its tree and ends it.
 
 It is forked without exec, so it is started before threads and event loops. It must not import them.
 
-The channel is a pair of sockets that keeps messages apart. To the supervisor: `start`, then fields after NULs (see
-StartMessage); `signal N`, `end`, `now`. From it: `started PID`, `failed ERRNO TEXT`, `stopped SIGNAL`, `over STATUS`.
+The channel is a pair of sockets that keeps messages apart. To the supervisor: `start`, then between NULs where the
+command runs (foreground or background), the file for its output (empty: it has the worker's own streams), the node's
+id, and additions to the environment; `signal N`, `end`, `now`. From it: `started PID`, `failed ERRNO TEXT`,
+`stopped SIGNAL`, `over STATUS BYTES LINE`, with how much the command wrote and its last line that was not blank.
 """
 
 from __future__ import annotations
@@ -21,17 +23,20 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from claimdag_client.worker import process_tree
+from claimdag_client.worker.capture import Capture
 from claimdag_client.worker.terminal import lend_terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from claimdag_client.worker.process_tree import Process
 
 MESSAGE_MAX = 65536
+#: How much of the last line of output is told.
+LINE_MAX = 2048
 #: How long to wait for processes to be gone after SIGKILL: one that hangs in the kernel may never be.
 GONE_S = 2.0
 #: The pause between two passes over the tree; the end of a child ends a pause early.
@@ -51,27 +56,32 @@ CAUGHT = (
 )
 
 
+class Settings(NamedTuple):
+    """What all commands of a worker have in common."""
+
+    command: Sequence[str]
+    #: Seconds between SIGTERM and SIGKILL.
+    kill_after_s: float
+    #: The command reads the worker's standard input.
+    keep_stdin: bool
+    leave_daemons: bool
+    #: The largest size of an output file.
+    output_max: int
+    #: Output is shown as lines with the node's id before them.
+    lines: bool
+
+
 class Supervisor:
     """The supervisor's own process: serves `start` after `start` until the worker closes the channel."""
 
-    def __init__(
-        self,
-        channel: socket.socket,
-        command: Sequence[str],
-        *,
-        kill_after_s: float,
-        keep_stdin: bool,
-        leave_daemons: bool,
-    ) -> None:
+    def __init__(self, channel: socket.socket, settings: Settings) -> None:
         self._channel = channel
-        self._command = command
-        self._kill_after_s = kill_after_s
-        self._keep_stdin = keep_stdin
-        self._leave_daemons = leave_daemons
+        self._settings = settings
         self._wakeup = _catch_signals()
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
         self._poll.register(self._wakeup, select.POLLIN)
+        self._capture = Capture(self._poll, settings.output_max, lines=settings.lines)
         #: The command's process and group, and its exit status once it has one.
         self._pid = 0
         self._status: int | None = None
@@ -91,8 +101,10 @@ class Supervisor:
             if descriptor == self._wakeup:
                 os.read(self._wakeup, 4096)
                 self._reap()
-            else:
+            elif descriptor == self._channel.fileno():
                 self._receive()
+            else:
+                self._capture.ready(descriptor)
 
     def _receive(self) -> None:
         try:
@@ -124,14 +136,20 @@ class Supervisor:
     def _run(self, fields: list[bytes]) -> None:
         """Run the command to its end and its tree's."""
         self._status, self._must_end, self._at_once = None, False, False
-        if not self._start(foreground=fields[0] == b"foreground", additions=fields[1:]):
+        place, path, label, *additions = fields
+        if not self._start(os.fsdecode(path), label, foreground=place == b"foreground", additions=additions):
             return
         status = self._await_end()
-        if self._must_end or not self._leave_daemons:
+        if self._must_end or not self._settings.leave_daemons:
             status = self._end_tree()
         self._pid = 0
+        last = self._capture.finish(self._wait_to_show)[:LINE_MAX]
         # A command that not even SIGKILL ends hangs in the kernel.
-        self._send(b"over %d" % (-signal.SIGKILL if status is None else status))
+        self._send(b"over %d %d %s" % (-signal.SIGKILL if status is None else status, self._capture.kept_bytes, last))
+
+    def _wait_to_show(self, seconds: float | None) -> bool:
+        self._wait(seconds)
+        return not self._must_end
 
     def _await_end(self) -> int | None:
         """Wait until the command ends or is to be ended. Returns its status if it has one."""
@@ -139,16 +157,20 @@ class Supervisor:
             self._wait(None)
         return self._status
 
-    def _start(self, *, foreground: bool, additions: list[bytes]) -> bool:
+    def _start(self, path: str, label: bytes, *, foreground: bool, additions: list[bytes]) -> bool:
+        settings = self._settings
         environment = dict(os.environb)
         for addition in additions:
             name, _, value = addition.partition(b"=")
             environment[name] = value
+        stdout, stderr = self._capture.begin(path, label) if path else (None, None)
         try:
             process = subprocess.Popen(
-                self._command,
+                settings.command,
                 env=environment,
-                stdin=None if self._keep_stdin else subprocess.DEVNULL,
+                stdin=None if settings.keep_stdin else subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
                 # What the worker was started with (a jobserver's pipe, a passed socket) is the command's.
                 close_fds=False,
                 process_group=0,
@@ -157,9 +179,12 @@ class Supervisor:
         except (OSError, ValueError) as exc:
             number = exc.errno if isinstance(exc, OSError) and exc.errno else 0
             text = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+            self._capture.begun()
+            self._capture.finish(self._wait_to_show)
             self._send(b"failed %d %s" % (number, text.encode()))
             return False
         self._pid, self._childless = process.pid, False
+        self._capture.begun()
         process.returncode = 0  # It is waited for here, and its object need not wait.
         self._send(b"started %d" % self._pid)
         self._reap()
@@ -184,7 +209,7 @@ class Supervisor:
     def _members(self) -> list[Process]:
         """Return what must not outlive the claim."""
         self._reap()
-        if self._leave_daemons:
+        if self._settings.leave_daemons:
             return process_tree.group_members(self._pid)
         # A descendant has a living chain of parents up to a child of this process.
         return [] if self._childless else process_tree.descendants(os.getpid())
@@ -193,7 +218,7 @@ class Supervisor:
         """End every process under the command: SIGTERM, then SIGKILL. Returns the command's status."""
         told: set[Process] = set()
         pause = FIRST_PASS_S
-        deadline = time.monotonic() + self._kill_after_s
+        deadline = time.monotonic() + self._settings.kill_after_s
         while members := self._members():
             if self._at_once or time.monotonic() >= deadline:
                 self._kill_tree()
@@ -215,14 +240,7 @@ class Supervisor:
             self._wait(FIRST_PASS_S)
 
 
-def start_supervisor(
-    command: Sequence[str],
-    *,
-    others: Sequence[socket.socket],
-    kill_after_s: float,
-    keep_stdin: bool,
-    leave_daemons: bool,
-) -> tuple[int, socket.socket]:
+def start_supervisor(settings: Settings, others: Sequence[socket.socket]) -> tuple[int, socket.socket]:
     """Fork a supervisor. Returns its process id and the worker's end of its channel.
 
     Args:
@@ -243,11 +261,9 @@ def start_supervisor(
             other.close()
         # Out of reach of what is sent to the worker's group, yet in its session: the terminal can be lent.
         os.setpgid(0, 0)
-        if not leave_daemons:
+        if not settings.leave_daemons:
             process_tree.become_subreaper()
-        Supervisor(
-            theirs, command, kill_after_s=kill_after_s, keep_stdin=keep_stdin, leave_daemons=leave_daemons
-        ).serve()
+        Supervisor(theirs, settings).serve()
         status = 0
     finally:
         os._exit(status)

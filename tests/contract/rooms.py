@@ -161,10 +161,14 @@ ROOMS: dict[str, Room] = {
         "plans and trackers' exports to nodes; no daemon",
         ("claimdag_client.wait_graph", "claimdagd.faults", "claimdagd.waitgraph", *_TYPES),
     ),
+    "claimdag_client.outputs": Room(
+        "the files of what commands wrote; standard library only", ("claimdagd.descriptors", "claimdagd.paths")
+    ),
     "claimdag_client.cli": Room(
         "the command line; the only room that prints; never imports the async client",
         ("claimdag_client._transport", "claimdag_client._protocol", "claimdag_client.errors",
-         "claimdag_client.handoff", "claimdag_client.importers", "claimdag_client.wait_graph", "claimdagd",
+         "claimdag_client.handoff", "claimdag_client.importers", "claimdag_client.outputs",
+         "claimdag_client.wait_graph", "claimdagd",
          "claimdagd.core.graph",
          "claimdagd.core.queries", "claimdagd.store", "claimdagd.waitgraph", "claimdagd.descriptors", "claimdagd.paths",
          *_TYPES),
@@ -178,7 +182,8 @@ ROOMS: dict[str, Room] = {
     "claimdag_client.worker": Room(
         "run and work; the only room that forks",
         ("claimdag_client.cli", "claimdag_client._async", "claimdag_client._protocol", "claimdag_client._transport",
-         "claimdag_client.errors", "claimdag_client.events", *_TYPES, "claimdagd.descriptors", "claimdagd.paths"),
+         "claimdag_client.errors", "claimdag_client.outputs",
+         "claimdag_client.events", *_TYPES, "claimdagd.descriptors", "claimdagd.paths"),
     ),
 }  # fmt: skip
 

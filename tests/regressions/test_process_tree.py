@@ -216,7 +216,7 @@ def test_worker_started_with_closed_streams_gives_its_command_open_ones(
             os.close(number)
 
     with claimdag(
-        daemon, verb, "--assignee", "a", *of, "--", sys.executable, "-c", script,
+        daemon, verb, "--assignee", "a", "--no-capture", *of, "--", sys.executable, "-c", script,
         preexec_fn=close, stdout=subprocess.DEVNULL,
     ) as worker:  # fmt: skip
         assert worker.wait() == 0

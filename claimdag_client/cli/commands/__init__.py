@@ -15,6 +15,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
             "list": ("listing", "nodes, newest first; unfinished ones by default (also: ls)"),
             "get": ("requests", "all of one node (also: show)"),
             "why": ("requests", "why a node is not running, and what to do about it"),
+            "output": ("output", "what the command of a node wrote, under run or work"),
             "tree": ("graphs", "nodes under their parents"),
             "graph": ("graphs", "the order of the work, as text, dot or mermaid"),
             "report": ("report", "the state of the work, to paste elsewhere"),
