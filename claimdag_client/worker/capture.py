@@ -56,6 +56,7 @@ class Capture:
         self._lines = lines
         self._merged = lines or _same_file(1, 2)
         self._writer: OutputWriter | None = None
+        self._path = ""
         self._label = b""
         self._streams: list[_Stream] = []
         self._sinks: list[int] = []
@@ -65,10 +66,7 @@ class Capture:
 
     def begin(self, path: str, label: bytes) -> tuple[int, int]:
         """Return the descriptors of the command's standard output and error."""
-        if self._writer is None:
-            self._writer = OutputWriter(self._limit)
-        self._writer.open(path)
-        self._label, self._recent, self.kept_bytes = label, b"", 0
+        self._path, self._label, self._recent, self.kept_bytes = path, label, b"", 0
         for target in (1,) if self._merged else (1, 2):
             source, sink = os.pipe()
             os.set_blocking(source, False)
@@ -99,7 +97,7 @@ class Capture:
         for stream in self._streams:
             self._close(stream)
         self._streams.clear()
-        if self._writer is not None:
+        if self.kept_bytes and self._writer is not None:
             self._writer.close()
         lines = [line for line in self._recent.splitlines() if line.strip()]
         return lines[-1] if lines else b""
@@ -140,10 +138,7 @@ class Capture:
             stream.ended = True
             self._stop_watching(stream)
             return 0
-        self.kept_bytes += len(data)
-        self._remember(data)
-        if self._writer is not None:
-            self._writer.write(data)
+        self._keep(data)
         if stream.target is not None:
             if self._lines:
                 stream.line += data
@@ -154,7 +149,14 @@ class Capture:
                     self._stop_watching(stream)
         return len(data)
 
-    def _remember(self, data: bytes) -> None:
+    def _keep(self, data: bytes) -> None:
+        if self._writer is None:
+            self._writer = OutputWriter(self._limit)
+        if not self.kept_bytes:
+            # Not before: a command that writes nothing costs no file.
+            self._writer.open(self._path)
+        self._writer.write(data)
+        self.kept_bytes += len(data)
         if data.strip():
             self._recent = (self._recent + data)[-LINE_MAX_BYTES:]
 

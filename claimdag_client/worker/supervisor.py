@@ -86,6 +86,8 @@ class Supervisor:
         self._pid = 0
         self._status: int | None = None
         self._childless = True
+        #: The fields of a `start` that has come and is not yet served.
+        self._asked: list[bytes] | None = None
         self._must_end = False
         self._at_once = False
         self._worker_gone = False
@@ -94,12 +96,16 @@ class Supervisor:
         """Serve the worker until it is gone."""
         while not self._worker_gone:
             self._wait(None)
+            if (fields := self._asked) is not None:
+                # Not where it was received: the rest of what the poll reported would be served twice.
+                self._asked = None
+                self._run(fields)
 
     def _wait(self, seconds: float | None) -> None:
         """Wait for a message or the end of a child, and take note of it."""
         for descriptor, _ in self._poll.poll(None if seconds is None else seconds * 1000):
             if descriptor == self._wakeup:
-                os.read(self._wakeup, 4096)
+                _empty(self._wakeup)
                 self._reap()
             elif descriptor == self._channel.fileno():
                 self._receive()
@@ -117,7 +123,7 @@ class Supervisor:
                 self._worker_gone = self._must_end = True
                 self._poll.unregister(self._channel)
             case b"start":
-                self._run(rest.split(b"\0"))
+                self._asked = rest.split(b"\0")
             case b"signal" if self._pid and self._status is None:
                 process_tree.signal_group(self._pid, int(rest))
             case b"end":
@@ -281,6 +287,7 @@ def _catch_signals() -> int:
     ignore (nohup, a background job) is left ignored.
     """
     readable, writable = os.pipe()
+    os.set_blocking(readable, False)
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     for number in CAUGHT:
@@ -288,6 +295,13 @@ def _catch_signals() -> int:
             signal.signal(number, _ignore)
     signal.signal(signal.SIGCHLD, _ignore)
     return readable
+
+
+def _empty(descriptor: int) -> None:
+    try:
+        os.read(descriptor, 4096)
+    except BlockingIOError:
+        pass
 
 
 def _ignore(number: int, frame: object) -> None:

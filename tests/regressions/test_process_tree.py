@@ -223,3 +223,13 @@ def test_worker_started_with_closed_streams_gives_its_command_open_ones(
     names = seen.read_text().split()
     assert all(names[number] == os.devnull for number in closed)
     assert not any("socket" in name for name in names)
+
+
+def test_many_short_commands_all_end(daemon: Daemon) -> None:
+    """A supervisor that is told to start a command as the one before ends misses neither."""
+    with daemon.client() as client:
+        for _ in range(200):
+            client.ask("upsert")
+    with claimdag(daemon, "work", "--assignee", "a", "-n", "2", "--until-empty", "--", "true") as worker:
+        assert worker.wait(50) == 0
+    assert daemon.client().ask("stats")["statuses"]["done"] == 200

@@ -108,6 +108,14 @@ def test_output_of_what_never_ran_says_so(daemon: Daemon) -> None:
     assert b"no output" in printed.err
 
 
+def test_output_of_a_silent_command_is_empty(daemon: Daemon) -> None:
+    """And is no error, unlike that of a node that was never tried."""
+    id = add(daemon)
+    with work(daemon, "true") as worker:
+        assert worker.wait() == 0
+    assert output(daemon, id) == output(daemon, "-f", id) == b""
+
+
 def test_followers_see_all_from_the_first_byte_to_the_end(daemon: Daemon, short_dir: Path) -> None:
     """Two of them, one from before the command began."""
     id = add(daemon)

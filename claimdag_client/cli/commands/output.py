@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: The pause between two looks at a file that is followed.
 FOLLOW_S = 0.1
 #: The pause between two questions whether a node that has no output yet has ended.
-ASK_S = 1.0
+ASK_S = 0.5
 
 
 def _output(args: argparse.Namespace, session: Session) -> int:
@@ -29,6 +29,9 @@ def _output(args: argparse.Namespace, session: Session) -> int:
     session.doing = "reading the output"
     directory = outputs.output_directory(session.place.directory, session.place.socket)
     attempt = args.attempt or _last_attempt(session, directory, id, wait=args.follow)
+    if attempt is None:
+        session.note(f"nothing of {id} is kept: it wrote nothing, ran with --no-capture, or is too long ago")
+        return DONE
     try:
         follower = outputs.Follower(directory, id, attempt)
     except OSError as exc:
@@ -45,13 +48,15 @@ def _output(args: argparse.Namespace, session: Session) -> int:
     return DONE
 
 
-def _last_attempt(session: Session, directory: str, id: str, *, wait: bool) -> int:
-    """Return the last attempt of which output is kept, once there is one."""
+def _last_attempt(session: Session, directory: str, id: str, *, wait: bool) -> int | None:
+    """Return the last attempt of which output is kept, once there is one; None if there was none to keep."""
     while True:
         if kept := outputs.attempts_of(directory, id):
             return kept[-1]
         node = session.ask("get", id=id)
         if not wait or node["status"] in TERMINAL:
+            if node["attempts"]:
+                return None
             raise Failed(
                 f"no output of {id} is kept",
                 remedy="`claimdag run` and `claimdag work` keep it, on this machine and in the daemon's directory",
