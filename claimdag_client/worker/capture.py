@@ -174,7 +174,7 @@ class Capture:
         if not newline:
             whole, rest = rest, bytearray()
         stream.line = bytearray(rest)
-        shown = b"".join(b"%s %s\n" % (self._label, line) for line in whole.split(b"\n"))
+        shown = b"".join(map(self._labelled, whole.split(b"\n")))
         if len(stream.unshown) + len(shown) > UNSHOWN_LINES_MAX_BYTES:
             stream.left_out += len(shown)
             return
@@ -182,6 +182,10 @@ class Capture:
             shown = b"%s [claimdag: %d bytes not shown]\n" % (self._label, stream.left_out) + shown
             stream.left_out = 0
         self._show(stream, shown)
+
+    def _labelled(self, line: bytes) -> bytes:
+        """Return a line with the node's id before it, unless the command put it there itself."""
+        return line + b"\n" if line.startswith(self._label) else b"%s %s\n" % (self._label, line)
 
     def _show(self, stream: _Stream, data: bytes) -> None:
         if stream.target is None:

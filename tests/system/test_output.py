@@ -108,6 +108,15 @@ def test_output_of_what_never_ran_says_so(daemon: Daemon) -> None:
     assert b"no output" in printed.err
 
 
+def test_line_that_begins_with_the_id_gets_no_second_one(daemon: Daemon) -> None:
+    """Many commands print it themselves."""
+    id = add(daemon)
+    with work(daemon, 'echo "$CLAIMDAG_ID: said"') as worker:
+        assert worker.wait() == 0
+    assert worker.out == f"{id}: said\n".encode()
+    assert kept(daemon, id) == worker.out
+
+
 def test_output_of_a_silent_command_is_empty(daemon: Daemon) -> None:
     """And is no error, unlike that of a node that was never tried."""
     id = add(daemon)
@@ -203,7 +212,7 @@ def test_directory_that_cannot_be_made_keeps_nothing_and_stops_nothing(daemon: D
 def test_lines_of_several_workers_are_not_mixed(daemon: Daemon) -> None:
     """Each line is whole, with its own id."""
     ids = [add(daemon) for _ in range(3)]
-    with work(daemon, 'for i in $(seq 1 300); do echo "$CLAIMDAG_ID line $i"; done', "-n", "3") as worker:
+    with work(daemon, 'for i in $(seq 1 300); do echo "line $i"; done', "-n", "3") as worker:
         assert worker.wait() == 0
     lines = worker.out.decode().splitlines()
-    assert sorted(lines) == sorted(f"{id} {id} line {i}" for id in ids for i in range(1, 301))
+    assert sorted(lines) == sorted(f"{id} line {i}" for id in ids for i in range(1, 301))
