@@ -174,7 +174,7 @@ class Capture:
         if not newline:
             whole, rest = rest, bytearray()
         stream.line = bytearray(rest)
-        shown = b"".join(map(self._labelled, whole.split(b"\n")))
+        shown = b"".join(map(self._labelled, bytes(whole).split(b"\n")))
         if len(stream.unshown) + len(shown) > UNSHOWN_LINES_MAX_BYTES:
             stream.left_out += len(shown)
             return
