@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.system.daemon import running
+from tests.support.daemon import running
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 #: client.md has a test of its own, with its shell blocks.

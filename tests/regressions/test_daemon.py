@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.daemon import Client, Daemon, until
+from tests.support.daemon import Client, Daemon, until
 
 needs_prlimit = pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is not installed")
 

@@ -16,7 +16,7 @@ import anyio.lowlevel
 import pytest
 
 from claimdag_client._async.unix_stream import UnixStream, connect_unix
-from tests.system.daemon import Daemon, running
+from tests.support.daemon import Daemon, running
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 #: Starts the program as the installed command does, and says when it begins. Before that the interpreter itself loads.

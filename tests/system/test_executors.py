@@ -21,7 +21,7 @@ from claimdag_client import connect
 from claimdag_client.executors import ExecutorBroken, Job, run_on
 from claimdag_client.executors.run import slots_of
 from claimdag_client.sync import run_on as run_on_blocking
-from tests.system.daemon import Daemon, running, until
+from tests.support.daemon import Daemon, running, until
 
 pytestmark = pytest.mark.slow
 
