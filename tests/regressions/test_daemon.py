@@ -59,8 +59,11 @@ def test_relative_path_below_a_deleted_working_directory_is_a_message(
 ) -> None:
     """--dir, --socket and the variables alike."""
     named = f"{option} {value}" if option else ""
-    if option == "--socket" or "CLAIMDAG_SOCKET" in environ:
+    if option == "--socket":
         named += f" --dir {short_dir}/d"
+    elif "CLAIMDAG_SOCKET" in environ:
+        # Not --dir, which would decide before the variable does.
+        environ = {**environ, "CLAIMDAG_DIR": f"{short_dir}/d"}
     exports = "".join(f"export {name}={given};" for name, given in environ.items())
     gone = short_dir / "gone"
     script = f'mkdir {gone}; cd {gone}; rmdir {gone}; {exports} exec "$0" -m claimdagd {named}'
