@@ -954,9 +954,7 @@ class Model:
         if not pending and not live:
             return Refused(Code.NOTHING_PENDING)
         states = [self.status(item) for item in pending]
-        everywhere = [
-            item for item in self.items.values() if item.is_open and not item.blocked and self.is_early(item)
-        ]
+        everywhere = [item for item in self.items.values() if item.is_open and not item.blocked and self.is_early(item)]
         early = [item for item in everywhere if item in scope]
         later = sum(not item.is_group for item in early)
         begins: dict[str, Any] = {}

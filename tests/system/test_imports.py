@@ -144,9 +144,7 @@ def test_nothing_is_cancelled_for_a_file_that_is_empty_or_faulty(text: str, clai
 
 def test_a_second_list_with_the_same_numbers_is_not_taken_for_the_first(claimdag: Claimdag) -> None:
     """Every spec kit counts from T001: one would write its titles over the other's."""
-    one, two, three = (
-        "".join(f"- [ ] T00{n} {word} {n}\n" for n in range(1, 5)) for word in ("draw", "cook", "bake")
-    )
+    one, two, three = ("".join(f"- [ ] T00{n} {word} {n}\n" for n in range(1, 5)) for word in ("draw", "cook", "bake"))
     assert claimdag("import", "tasks", "-", text=one).returncode == 0
     before = listed(claimdag)
     ran = claimdag("import", "tasks", "-", text=two)

@@ -61,7 +61,7 @@ def test_run_passes_every_byte_on_and_keeps_it(daemon: Daemon) -> None:
 
 
 def test_failure_ends_with_the_last_line(daemon: Daemon) -> None:
-    """That was not blank."""
+    """That was not blank (law 12.3)."""
     id = add(daemon)
     with work(daemon, "echo first; echo 'ModuleNotFoundError: parser' >&2; echo; exit 2") as worker:
         assert worker.wait() == 0
@@ -78,7 +78,7 @@ def test_no_capture_leaves_the_streams_alone(daemon: Daemon) -> None:
 
 
 def test_long_output_is_bounded(daemon: Daemon) -> None:
-    """By --output-max, with a mark; the head and the tail are there."""
+    """By --output-max, with a mark; the head and the tail are there (law 12.2)."""
     id = add(daemon)
     with work(daemon, "seq 1 200000", "--output-max", "64K", stdout=subprocess.DEVNULL) as worker:
         assert worker.wait() == 0
@@ -90,7 +90,7 @@ def test_long_output_is_bounded(daemon: Daemon) -> None:
 
 
 def test_each_attempt_has_its_own_file(daemon: Daemon) -> None:
-    """And the last one is shown unless another is named."""
+    """And the last one is shown unless another is named (law 12.2)."""
     id = add(daemon)
     for attempt in (1, 2):
         with work(daemon, f"echo attempt {attempt}") as worker:
@@ -185,7 +185,7 @@ def test_reader_that_leaves_ends_the_command_of_run_as_a_pipe_does(daemon: Daemo
 
 
 def test_output_of_pruned_nodes_goes(daemon: Daemon, short_dir: Path) -> None:
-    """The next worker removes it, and what exceeds --output-total."""
+    """The next worker removes it, and what exceeds --output-total (law 12.2)."""
     directory = short_dir / "small"
     with running(directory, "--max-nodes", "2") as small:
         first = add(small)

@@ -121,7 +121,7 @@ def test_graph_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
 
 
 def test_project_file_is_not_looked_for_past_the_home_directory(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is above belongs to others; in the home directory itself it counts."""
+    """What is above belongs to others; in the home directory itself it counts (law 11.3)."""
     home = project.parent
     (project / PROJECT_FILE).rename(home.parent / PROJECT_FILE)
     assert project_graph({"HOME": str(home)}, UID) is None
@@ -187,7 +187,7 @@ def test_project_file_that_cannot_be_trusted_is_refused_by_name(
 
 @pytest.mark.skipif(UID != 0, reason="only root can make files of another user")
 def test_project_file_of_another_user_is_refused(project: Path) -> None:
-    """Who may write it would choose whose work is handed out."""
+    """Who may write it would choose whose work is handed out (law 11.3)."""
     os.chown(project / PROJECT_FILE, 65534, 65534)
     with pytest.raises(UnsafePathError, match="belongs to user 65534"):
         project_graph({"HOME": str(project.parent)}, UID)
