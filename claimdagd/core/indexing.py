@@ -60,6 +60,7 @@ class Indexes:
         self.resources = ResourceTable(on_freed=self._on_freed)
         self.ready_queue = ReadyQueue(self.ranks, self.resources, self.by_assignee, starvation)
         self._scopes = self.ready_queue.scopes
+        self._scope_roots = self._scopes.by_root
         self.links = Links(self.ranks, self.ready_queue)
         self.vertices = self.links.vertices
         self._touched = self.links.touched
@@ -157,7 +158,7 @@ class Indexes:
     def _count(self, v: Vertex, status: Status, by: int) -> None:
         counts = self.groups if v.group else self.work
         counts[status] += by
-        if self._scopes and not v.group:
+        if self._scope_roots and not v.group:
             self._scopes.count(v, status, by)
 
     def _index_assignee(self, v: Vertex, old: str | None, new: str | None) -> None:
@@ -226,7 +227,7 @@ class Indexes:
             counts = self.groups if v.group else self.work
             counts[was] -= 1
             counts[status] += 1
-            if self._scopes and not v.group:
+            if self._scope_roots and not v.group:
                 self._scopes.count(v, was, -1)
                 self._scopes.count(v, status, 1)
             before, flags = _FLAGS[was], _FLAGS[status]

@@ -58,6 +58,7 @@ class ReadyQueue:
         self.free_count = 0
         #: The same work once more for each subtree that a worker was hired for.
         self.scopes = Scopes()
+        self._scope_roots = self.scopes.by_root
 
     # ------------------------------------------------------------------------------------------ coming and going
 
@@ -139,7 +140,7 @@ class ReadyQueue:
             if queue is None:
                 queue = self.free[role] = Queue()
             queue.push(entry)
-            if self.scopes:
+            if self._scope_roots:
                 self.scopes.file(v, entry)
             return
         bucket = v.bucket = self._bucket_of(v)
@@ -154,7 +155,7 @@ class ReadyQueue:
             heappush(scheduling.heads.setdefault(role, []), entry)
             if scheduling.missing_key is None:
                 heappush(self.heads.setdefault(role, []), entry)
-        if self.scopes:
+        if self._scope_roots:
             self.scopes.file(v, entry)
 
     def _bucket_of(self, v: Vertex) -> Bucket:
@@ -174,7 +175,7 @@ class ReadyQueue:
 
     def _drop(self, bucket: Bucket) -> None:
         del self.buckets[bucket.key]
-        if self.scopes:
+        if self._scope_roots:
             self.scopes.drop_bucket(bucket)
         self._part(bucket)
         self._push_next_heads(bucket.scheduling, bucket)
@@ -204,7 +205,7 @@ class ReadyQueue:
         if not scheduling.buckets:
             scheduling.version = 0
             del self.classes[scheduling.key]
-            if self.scopes:
+            if self._scope_roots:
                 self.scopes.drop_class(scheduling)
             for resource, _, lender in scheduling.units:
                 if lender is None:
@@ -222,7 +223,7 @@ class ReadyQueue:
             self._push_next_heads(before, bucket)
             for role in bucket.queues:
                 self._push_bucket_head(bucket, role)
-            if self.scopes:
+            if self._scope_roots:
                 self.scopes.reclassify(bucket)
 
     def _push_next_heads(self, scheduling: SchedulingClass, bucket: Bucket) -> None:
@@ -299,7 +300,7 @@ class ReadyQueue:
                 scheduling.version = 0
                 for role in scheduling.heads:
                     self._push_head(scheduling, role)
-                if self.scopes:
+                if self._scope_roots:
                     self.scopes.wake(scheduling)
         if heap is not None and not heap:
             del self.deferred[key]
@@ -395,6 +396,4 @@ class ReadyQueue:
         broad = first(top(r) for r in BROAD if r is not role)
         other = None if strict else first(top(r) for r in Role if r is not role and r not in BROAD)
         best = first((exact, broad, other))
-        if best is None:
-            return None
-        return by_affinity(best, slack, (exact, broad, other))[3]
+        return None if best is None else by_affinity(best, slack, (exact, broad, other))[3]

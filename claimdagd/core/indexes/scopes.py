@@ -134,33 +134,33 @@ class Scopes:
     """The scopes that were asked for lately."""
 
     def __init__(self) -> None:
-        self._by_root: dict[Vertex, Scope] = {}
+        self.by_root: dict[Vertex, Scope] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._by_root)
+        return bool(self.by_root)
 
     def __iter__(self) -> Iterator[Scope]:
-        return iter(self._by_root.values())
+        return iter(self.by_root.values())
 
     def get(self, root: Vertex) -> Scope:
         """Return the scope of `root`. The ready queue must be up to date."""
-        scope = self._by_root.pop(root, None)
+        scope = self.by_root.pop(root, None)
         if scope is None:
             scope = Scope(root)
             filed = [(v.queue_entry, v) for v in subtree(root) if v.queue_entry is not None]
             # In claim order, so that each queue is one run.
             for entry, v in sorted(filed, key=_by_entry):
                 scope.file(v, entry)
-            if len(self._by_root) >= KEPT:
-                del self._by_root[next(iter(self._by_root))]
-        self._by_root[root] = scope
+            if len(self.by_root) >= KEPT:
+                del self.by_root[next(iter(self.by_root))]
+        self.by_root[root] = scope
         return scope
 
     def around(self, v: Vertex) -> Iterator[Scope]:
         """Yield every kept scope that holds `v`."""
         x: Vertex | None = v
         while x is not None:
-            scope = self._by_root.get(x)
+            scope = self.by_root.get(x)
             if scope is not None:
                 yield scope
             x = x.parent
@@ -172,12 +172,12 @@ class Scopes:
 
     def wake(self, scheduling: SchedulingClass) -> None:
         """Look again at a class, in every scope."""
-        for scope in self._by_root.values():
+        for scope in self.by_root.values():
             scope.wake(scheduling)
 
     def reclassify(self, bucket: Bucket) -> None:
         """Follow a bucket that has another class now, in every scope."""
-        for scope in self._by_root.values():
+        for scope in self.by_root.values():
             scope.reclassify(bucket)
 
     def count(self, v: Vertex, status: Status, by: int) -> None:
@@ -188,22 +188,22 @@ class Scopes:
 
     def recount(self) -> None:
         """Count every scope anew when it is next asked: nodes moved between them."""
-        for scope in self._by_root.values():
+        for scope in self.by_root.values():
             scope.work = None
 
     def drop_bucket(self, bucket: Bucket) -> None:
         """Follow a bucket that is empty and gone."""
-        for scope in self._by_root.values():
+        for scope in self.by_root.values():
             scope.queues.pop(bucket, None)
 
     def drop_class(self, scheduling: SchedulingClass) -> None:
         """Follow a class that has no bucket any more."""
-        for scope in self._by_root.values():
+        for scope in self.by_root.values():
             scope.class_heads.pop(scheduling, None)
 
     def forget(self, root: Vertex) -> None:
         """Forget the scope of a node that was pruned."""
-        self._by_root.pop(root, None)
+        self.by_root.pop(root, None)
 
 
 def _by_entry(filed: tuple[Entry, Vertex]) -> Entry:

@@ -80,7 +80,7 @@ def claim_next(
     """Pick and claim the next node in one step; return None if no node that this claimer may take can run (law 5.1)."""
     if actor in graph.by_assignee:
         check_free(graph, op, actor)
-    under = scope_root(graph, op, r.under)
+    under = None if r.under is None else scope_root(graph, op, r.under)
     v = graph.ready_queue.pick(r.role, r.slack, r.strict, under)
     if v is not None:
         take(graph, v, actor, lease_of(graph, r.lease, r.bound, conn))
