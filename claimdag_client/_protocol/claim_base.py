@@ -96,11 +96,14 @@ class BaseClaim:
         return Step(requests.renew(held.id, actor=held.actor, gen=held.gen, lease=held.lease, bound=bound), _nothing)
 
     def _complete_step(
-        self, status: str = "done", *, summary: str | None = None, error: str | None = None
+        self, status: str = "done", *, summary: str | None = None, error: str | None = None, final: bool | None = None
     ) -> Step[wire.Completed]:
-        """End the node. The reply names the nodes that this made ready."""
+        """End the node. The reply names the nodes that this made ready.
+
+        A failure with retries left hands the node back, to be tried again later, unless it is `final`.
+        """
         request = requests.complete(
-            self.id, status=status, summary=summary, error=error, actor=self.actor, gen=self.gen
+            self.id, status=status, summary=summary, error=error, actor=self.actor, gen=self.gen, final=final
         )
         return Step(request, self._note_end)
 

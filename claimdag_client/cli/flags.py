@@ -213,6 +213,8 @@ def _worker_flags() -> dict[str, Flag]:
                         about="how many run at once"),
         "until_empty": Flag("--until-empty", about="end when all work is finished"),
         "capture": Flag("--capture", about="keep what the command writes though it has a terminal"),
+        "final_exit": Flag("--final-exit", value=values.EXIT_STATUS, metavar="N", default=100,
+                           about="the command's exit status that fails the node even if retries are left (100)"),
         "no_capture": Flag("--no-capture", about="keep nothing: the command has this command's own streams"),
         "output_max": Flag("--output-max", value=values.BYTES, metavar="BYTES", default=1 << 20,
                            about="keep so much of one attempt, and leave out the middle (1M)"),

@@ -39,6 +39,9 @@ REPORT_S = 60.0
 #: restart of the daemon too, or by the grace if that is longer.
 BUSY_S = 12.0
 BUSY_AGAIN_S = 0.25
+#: The exit status of a command that asks to be tried again later (EX_TEMPFAIL), and how often that is granted.
+TRY_AGAIN = 75
+RETRIES_MAX = 100
 #: How often to look whether the daemon is gone, so as to say so.
 LOOK_S = 5.0
 
@@ -63,7 +66,9 @@ class CannotStartError(Exception):
 class WorkerPool:
     """Some workers and what they share: the connection, the terminal, and the signal that stops them."""
 
-    def __init__(self, verb: str, command: Sequence[str], supervisors: Supervisors, keeper: OutputKeeper) -> None:
+    def __init__(
+        self, verb: str, command: Sequence[str], supervisors: Supervisors, keeper: OutputKeeper, final_exit: int
+    ) -> None:
         self.verb = verb
         self.dag: Client
         #: The signal that stopped the pool.
@@ -73,6 +78,7 @@ class WorkerPool:
         self._command = command
         self._supervisors = supervisors
         self._keeper = keeper
+        self._final_exit = final_exit
         self._terminal = Terminal.of_stdin() if len(supervisors.groups) == 1 else None
         self._at_once = False
         self._running: set[CommandGroup] = set()
@@ -297,7 +303,10 @@ class WorkerPool:
         give_up = anyio.current_time() + REPORT_S
         for pause in delays():
             try:
-                await claim.complete("failed" if error else "done", error=error)
+                if status == TRY_AGAIN:
+                    await self._allow_retry(claim)
+                final = True if error and status == self._final_exit else None
+                await claim.complete("failed" if error else "done", error=error, final=final)
                 return Ended(status)
             except ClaimLost as exc:
                 self.note(f"{claim.id} was lost before its result could be told ({exc.why})")
@@ -308,6 +317,12 @@ class WorkerPool:
                 self.note(f"{exc.message}; trying again")
             await anyio.sleep(pause)
         raise AssertionError
+
+    async def _allow_retry(self, claim: Claim) -> None:
+        """Give the node one more retry if it has none left: its command asked to be tried again."""
+        failures = claim.node.failures
+        if claim.node.retries <= failures < RETRIES_MAX:
+            await self.dag.upsert(claim.id, retries=failures + 1, actor=claim.actor)
 
     def status(self, otherwise: int) -> int:
         """Return the exit status of a pool that has ended. Raises its failure if the command line explains that."""
@@ -330,12 +345,13 @@ def run_one(
     supervisors: Supervisors,
     keeper: OutputKeeper,
     *,
+    final_exit: int,
     actor: str,
     lease: float | None,
     gen: int | None,
 ) -> int:
     """Run the command for one node. Returns the exit status; raises what the daemon refuses."""
-    pool = WorkerPool("run", command, supervisors, keeper)
+    pool = WorkerPool("run", command, supervisors, keeper, final_exit)
     ended: list[Ended] = []
 
     async def body() -> None:
@@ -353,6 +369,8 @@ def work(
     command: Sequence[str],
     supervisors: Supervisors,
     keeper: OutputKeeper,
+    *,
+    final_exit: int,
     **choice: Any,
 ) -> int:
     """Run the command for node after node. Returns the exit status; raises what the daemon refuses.
@@ -360,7 +378,7 @@ def work(
     Args:
         choice: the arguments of `Client.work` besides the actor.
     """
-    pool = WorkerPool("work", command, supervisors, keeper)
+    pool = WorkerPool("work", command, supervisors, keeper, final_exit)
 
     async def body() -> None:
         async with anyio.create_task_group() as tasks:

@@ -31,7 +31,9 @@ The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKE
 The exit status is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started,
 and the node is handed back. Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node
 back and exits with 128+n. Everything that the command started ends with the claim, in a session of its own too,
-unless --leave-daemons says otherwise. What it writes is kept for `claimdag output ID`, unless it has the terminal."""
+unless --leave-daemons says otherwise. What it writes is kept for `claimdag output ID`, unless it has the terminal.
+With exit status 75 the node is tried again after its retry delay, whether it has retries or not; with 100 it fails at
+once, even if retries are left."""
 
 WORK_ABOUT = """Run a command for node after node, each claimed when the one before is finished.
 
@@ -54,7 +56,8 @@ def main_run(argv: Sequence[str], place: Endpoint) -> int:
             id = f"{connection.graph}-{int(args.id)}" if args.id.isascii() and args.id.isdigit() else args.id
         from claimdag_client.worker.pool import run_one
 
-        return run_one(place, id, command, supervisors, _keeper(args, place), actor=args.actor, lease=args.lease,
+        return run_one(place, id, command, supervisors, _keeper(args, place), final_exit=args.final_exit,
+                       actor=args.actor, lease=args.lease,
                        gen=args.gen)  # fmt: skip
     finally:
         supervisors.close()
@@ -80,7 +83,8 @@ def main_work(argv: Sequence[str], place: Endpoint) -> int:
         from claimdag_client.worker.pool import work
 
         actors = [args.actor] if args.workers == 1 else [f"{args.actor}/{n}" for n in range(1, args.workers + 1)]
-        return work(place, actors, command, supervisors, _keeper(args, place), role=args.role, slack=args.slack,
+        return work(place, actors, command, supervisors, _keeper(args, place), final_exit=args.final_exit,
+                    role=args.role, slack=args.slack,
                     strict=args.strict, lease=args.lease, until_empty=args.until_empty)  # fmt: skip
     finally:
         supervisors.close()
@@ -92,7 +96,7 @@ def _parse(
     """Return the options, and the command after `--`."""
     lease = "seconds of quiet after which the node goes to another (also 90s, 15m)"
     flags = {**flags, "actor": "who works", "lease": lease, "kill_after": "", "leave_daemons": "",
-             "no_capture": "", "output_max": "", "output_total": ""}  # fmt: skip
+             "final_exit": "", "no_capture": "", "output_max": "", "output_total": ""}  # fmt: skip
     add_flags(parser, flags, needs)
     # --actor may stand in the environment, so argparse would call it optional here.
     usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[--actor NAME]", "--actor NAME")
