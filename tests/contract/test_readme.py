@@ -96,4 +96,5 @@ def test_test_command_is_one_line_between_the_markers_of_ci() -> None:
     text = (ROOT / "README.md").read_text()
     between = text.partition("<!-- test commands")[2].partition("<!-- end of test commands -->")[0]
     lines = [line for line in between.splitlines()[1:] if not line.startswith("```")]
-    assert lines == ["python3 -m venv .venv && .venv/bin/pip install -q -e '.[test]' && .venv/bin/python -m pytest -q"]
+    install = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[test]'"
+    assert lines == [f"{install} && .venv/bin/python -m pytest -q -n auto"]
