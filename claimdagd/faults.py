@@ -38,9 +38,8 @@ def wrong(value: Any, expected: inspect.Type, path: str, *, nullable: bool = Fal
                 yield _fault(path, value, expected, nullable=False)
         case inspect.StructType() if isinstance(value, dict):
             yield from _wrong_fields(value, expected, path)
-        case inspect.VarTupleType(item_type=item) if isinstance(value, list):
-            for index, each in enumerate(value):
-                yield from wrong(each, item, f"{path}[{index}]")
+        case inspect.VarTupleType() if isinstance(value, list):
+            yield from _wrong_items(value, expected, path)
         case inspect.DictType(key_type=key_type, value_type=value_type) if isinstance(value, dict):
             for key, each in value.items():
                 if not _fits(key, key_type):
@@ -50,6 +49,14 @@ def wrong(value: Any, expected: inspect.Type, path: str, *, nullable: bool = Fal
         case _:
             if not _fits(value, expected):
                 yield _fault(path, value, expected, nullable=nullable)
+
+
+def _wrong_items(value: list[Any], expected: inspect.VarTupleType, path: str) -> Iterator[Fault]:
+    if len(value) < (expected.min_length or 0):
+        accepted = accepted_of(expected)
+        yield Fault(path, f"{path} must be {accepted}, not an array of {len(value)}", accepted)
+    for index, each in enumerate(value):
+        yield from wrong(each, expected.item_type, f"{path}[{index}]")
 
 
 def _wrong_fields(value: dict[str, Any], expected: inspect.StructType, path: str) -> Iterator[Fault]:
@@ -124,8 +131,8 @@ def accepted_of(expected: inspect.Type) -> str:
             return " or ".join(accepted_of(each) for each in types)
         case inspect.StructType(fields=fields):
             return f"an object of {', '.join(each.encode_name for each in fields)}"
-        case inspect.VarTupleType(item_type=item):
-            return f"an array, each item {accepted_of(item)}"
+        case inspect.VarTupleType(item_type=item, min_length=least):
+            return f"an array{f' of {least} or more' if least else ''}, each item {accepted_of(item)}"
         case inspect.DictType(key_type=key_type, value_type=value_type):
             return f"an object; each key is {accepted_of(key_type)}, each value {accepted_of(value_type)}"
         case inspect.EnumType(cls=enum):

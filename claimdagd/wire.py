@@ -47,6 +47,10 @@ Retries: TypeAlias = Annotated[int, Meta(ge=0, le=RETRIES_MAX)]
 RetryDelay: TypeAlias = Annotated[float, Meta(ge=0, le=RETRY_DELAY_MAX_S)]
 UnixTime: TypeAlias = Annotated[float, Meta(ge=0, le=UNIX_TIME_MAX)]
 Ref: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
+Many: TypeAlias = Annotated[tuple[str, ...], Meta(min_length=1)]
+
+#: The default of an `id` for which `ids` may stand. Null is not taken, as it was not while an id had to be there.
+_NO_ID: Any = UNSET
 
 
 class Code(StrEnum):
@@ -207,41 +211,50 @@ class ClaimNext(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class Renew(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="renew", omit_defaults=True):
-    id: str
+    id: str = _NO_ID
+    ids: Many = ()
     gen: Gen | None = None
     lease: LeaseS | None = None
     bound: bool = False
 
 
 class Running(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="running", omit_defaults=True):
-    id: str
+    id: str = _NO_ID
+    ids: Many = ()
     gen: Gen | None = None
     lease: LeaseS | None = None
     bound: bool = False
 
 
 class Release(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="release", omit_defaults=True):
-    id: str
+    id: str = _NO_ID
+    ids: Many = ()
     gen: Gen | None = None
 
 
 class Reopen(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="reopen", omit_defaults=True):
-    id: str
+    id: str = _NO_ID
+    ids: Many = ()
     gen: Gen | None = None
+    failed: bool = False
+    under: str | None = None
 
 
 class Archive(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="archive", omit_defaults=True):
-    id: str
+    id: str = _NO_ID
+    ids: Many = ()
     gen: Gen | None = None
 
 
 class Unarchive(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="unarchive", omit_defaults=True):
-    id: str
+    id: str = _NO_ID
+    ids: Many = ()
     gen: Gen | None = None
 
 
 class Complete(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="complete", omit_defaults=True):
-    id: str
+    id: str = _NO_ID
+    ids: Many = ()
     status: Outcome = Outcome.DONE
     summary: str | None = None
     error: str | None = None
@@ -251,7 +264,9 @@ class Complete(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 
 class Cancel(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="cancel", omit_defaults=True):
-    id: str
+    id: str = _NO_ID
+    ids: Many = ()
+    under: str | None = None
     error: str | None = None
 
 

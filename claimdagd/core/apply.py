@@ -12,9 +12,10 @@ import msgspec
 
 from claimdagd.core.graph import Graph
 from claimdagd.core.mutation import Mutation
-from claimdagd.core.operations import capacity, claim, complete, edges, leases, lifecycle, submit, upsert
+from claimdagd.core.operations import capacity, claim, complete, edges, leases, lifecycle, many, submit, upsert
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Vertex
+from claimdagd.model import Status
 from claimdagd.wire import (
     Archive,
     Cancel,
@@ -48,6 +49,8 @@ class Result(msgspec.Struct, gc=False):
     name: str | None = None
     #: Whether this was a complete that had been done before.
     repeated: bool = False
+    #: What it did with each node, where the request may name several.
+    many: list[Result] | None = None
 
 
 def apply_request(
@@ -68,13 +71,25 @@ def apply_request(
     except BaseException:
         graph.rollback()
         raise
-    if type(r) is Complete and not result.repeated:
+    if result.many is not None:
+        if type(r) is Complete:
+            _remember_completions(graph, result.many, mutation)
+    elif type(r) is Complete and not result.repeated:
         ready = tuple(mutation.made_ready)
         if result.next is not None and len(mutation.undo_log) > len(mutation.nodes):
             ready += _claimed_again(mutation, result.next)
         complete.remember_completion(graph, r.id, result.v.record.gen if result.v is not None else 0, ready)
         result.ready = ready
     return result, mutation
+
+
+def _remember_completions(graph: Graph, results: list[Result], mutation: Mutation) -> None:
+    """Leave to each completion what it made ready and is so at the end, and keep that."""
+    made_ready = set(mutation.made_ready)
+    for each in results:
+        if not each.repeated and each.v is not None:
+            each.ready = tuple(node_id for node_id in each.ready if node_id in made_ready)
+            complete.remember_completion(graph, each.v.record.id, each.v.record.gen, each.ready)
 
 
 def _claimed_again(mutation: Mutation, v: Vertex) -> tuple[str, ...]:
@@ -141,19 +156,56 @@ def _cancel(graph: Graph, r: Cancel, _conn: int | None) -> Result:
     return Result(v, ids)
 
 
+def _several(graph: Graph, r: Any, conn: int | None) -> Result:
+    """Do `r` with each node that it names, or refuse it with every fault (law 10.6)."""
+    one = _BY_ID[type(r)]
+    ids = many.nodes_named(graph, r)
+    return Result(many=many.run(graph, r, ids, lambda request: one(graph, request, conn), _as_it_is))
+
+
+def _as_it_is(v: Vertex) -> Result:
+    """Return the result for a node that another one of the same request has brought to where this one would."""
+    return Result(v, ids=[], repeated=True)
+
+
+def _complete_each(graph: Graph, r: Complete, conn: int | None) -> Result:
+    """Complete one of several; its result says what this one made ready."""
+    mark = graph.mark()
+    result = _complete(graph, r, conn)
+    if not result.repeated:
+        changed = dict.fromkeys(graph.changed_since(mark))
+        result.ready = tuple(x.record.id for x in changed if x.record.status is Status.READY and not x.group)
+    return result
+
+
+def _by_id(operation: Callable[[Graph, Any, int | None], Result]) -> Callable[[Graph, Any, int | None], Result]:
+    """Return `operation` for a request that may name one node, or several."""
+
+    def run(graph: Graph, r: Any, conn: int | None) -> Result:
+        return operation(graph, r, conn) if many.names_one(r) else _several(graph, r, conn)
+
+    return run
+
+
+#: Each operation that takes `ids` in place of `id`, on one node.
+_BY_ID: dict[type[Request], Callable[[Graph, Any, int | None], Result]] = {
+    Renew: lambda graph, r, conn: Result(leases.renew(graph, r, conn)),
+    Running: lambda graph, r, conn: Result(leases.running(graph, r, conn)),
+    Release: lambda graph, r, _: Result(leases.release(graph, r)),
+    Complete: _complete_each,
+    Cancel: _cancel,
+    Reopen: lambda graph, r, _: Result(lifecycle.reopen(graph, r)),
+    Archive: lambda graph, r, _: Result(lifecycle.archive(graph, r)),
+    Unarchive: lambda graph, r, _: Result(lifecycle.archive(graph, r)),
+}
+
 _OPERATIONS: dict[type[Request], Callable[[Graph, Any, int | None], Result]] = {
     Upsert: lambda graph, r, _: Result(upsert.upsert(graph, r)),
     Submit: _submit,
     Claim: lambda graph, r, conn: Result(claim.claim(graph, r, conn)),
     ClaimNext: _claim_next,
-    Renew: lambda graph, r, conn: Result(leases.renew(graph, r, conn)),
-    Running: lambda graph, r, conn: Result(leases.running(graph, r, conn)),
-    Release: lambda graph, r, _: Result(leases.release(graph, r)),
-    Complete: _complete,
-    Cancel: _cancel,
-    Reopen: lambda graph, r, _: Result(lifecycle.reopen(graph, r)),
-    Archive: lambda graph, r, _: Result(lifecycle.archive(graph, r)),
-    Unarchive: lambda graph, r, _: Result(lifecycle.archive(graph, r)),
+    **{request: _by_id(operation) for request, operation in _BY_ID.items()},
+    Complete: _by_id(_complete),
     Reclaim: lambda graph, r, _: Result(ids=leases.reclaim(graph, r)),
     Link: lambda graph, r, _: Result(edges.link(graph, r)),
     Unlink: lambda graph, r, _: Result(edges.unlink(graph, r)),

@@ -10,7 +10,7 @@ from claimdagd.service.alarm import Alarm
 from claimdagd.service.batch import UNJOURNALED, Batch, Changed, Served
 from claimdagd.service.idempotency import OnceTokens
 from claimdagd.service.leases import Leases
-from claimdagd.service.replies import REPLIES, encode_ok, op_of, with_next
+from claimdagd.service.replies import encode_ok, op_of, reply_of, with_next
 from claimdagd.service.sessions import Clock, Session
 from claimdagd.service.wait_list import WaitingClaim
 
@@ -44,7 +44,7 @@ class Changes:
         lost = line = before = None
         try:
             encoded: dict[Vertex, bytes] = {}
-            reply = REPLIES[type(r)](graph, r, result, encoded)
+            reply = reply_of(graph, r, result, encoded)
             if waiting is not None and waiting.completed is not None:
                 reply = with_next(waiting.completed, reply)
             if mutation.ends_bound_claim:
@@ -56,10 +56,9 @@ class Changes:
             raise
         if once is not None:
             before = self._once.remember(once, reply)
-        held = result.v if result.next is None else result.next
-        bound = held is not None and held.lease is not None and held.lease.conn == session.conn
-        if held is not None and bound and self._leases.bind(session, held):
-            self._alarm.schedule()
+        self._bind(session, result.v if result.next is None else result.next)
+        for each in result.many or ():
+            self._bind(session, each.v)
         answer = encode_ok(request.rid, reply)
         done = mutation if changed else None
         if waiting is None:
@@ -67,6 +66,12 @@ class Changes:
         if waiting.listed:
             return Served(session, None, answer, done, line, once, before, lost, waiting=waiting), result, reply
         return Changed(session, None, answer, done, line, once, before, lost), result, reply
+
+    def _bind(self, session: Session, held: Vertex | None) -> None:
+        """Note that `held` belongs to the connection of `session`, if it does."""
+        bound = held is not None and held.lease is not None and held.lease.conn == session.conn
+        if held is not None and bound and self._leases.bind(session, held):
+            self._alarm.schedule()
 
     def keep_token(self, session: Session, r: wire.Mutation, reply: bytes, answer: bytes | None) -> Changed:
         """Return the item that journals `reply` as that of the token of `r`, which an item before this has done."""

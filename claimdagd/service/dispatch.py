@@ -35,7 +35,7 @@ class Dispatch:
                 self._batch.items.append(Answered(session, r, encode_ok(r.rid, known)))
                 return
         self.refuse_if_draining(r)
-        if type(r) is wire.Complete and r.next is not None:
+        if type(r) is wire.Complete and r.next is not None and not r.ids:
             if self._list.claims:
                 self._complete_and_queue(session, r, r.next)
             else:

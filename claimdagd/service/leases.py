@@ -110,7 +110,7 @@ class Leases:
             mine = session is not None and session.conn == lease.conn
             if isinstance(r, wire.Complete):
                 mine = mine or r.actor == old.assignee or r.gen == old.gen
-            mine = mine and isinstance(r, wire.Release | wire.Complete) and r.id == old.id
+            mine = mine and isinstance(r, wire.Release | wire.Complete) and (r.id == old.id or old.id in r.ids)
             if not mine:
                 reason = "expired" if r is None else _WHY.get(type(r), op_of(r))
                 event = b'{"event":%b}\n' % _encode({"op": "lost", "id": old.id, "gen": old.gen, "why": reason})

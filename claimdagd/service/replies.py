@@ -131,6 +131,14 @@ def _resource(graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
     return _encode(resource_view(graph, result.name))
 
 
+def reply_of(graph: Graph, r: wire.Request, result: Result, recs: Records) -> bytes:
+    """Return the `ok` object that answers `r`; where it names several nodes, one entry for each in `results`."""
+    encode = REPLIES[type(r)]
+    if result.many is None:
+        return encode(graph, r, result, recs)
+    return b'{"results":[%b]}' % b",".join([encode(graph, r, each, recs) for each in result.many])
+
+
 REPLIES: dict[type[wire.Request], Callable[[Graph, Any, Result, Records], bytes]] = {
     wire.Upsert: _node,
     wire.Submit: _ids,
