@@ -209,11 +209,10 @@ def test_run_killed_takes_its_command_along_and_the_grace_gives_the_node_on(daem
     with claimdag(daemon, "run", "--assignee", "a", id, "--", "sh", "-c", FAMILY) as worker:
         family = pids_of(pids, 2)
         until(lambda: held(daemon, id), "a running node")
-        began = time.monotonic()
         worker.signal(signal.SIGKILL)
+        # The lease has minutes left: within this wait the node comes back by the grace alone.
         next_one = daemon.client().ask("claim_next", actor="b", wait=10)
         assert next_one["id"] == id
-        assert time.monotonic() - began < 3
         all_gone(family)
 
 
