@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from claimdagd.core.graph import Graph
 from claimdagd.service import Clock, Config, Service
+from claimdagd.service.processes import ProcessWatch
 from claimdagd.store.errors import StateError
 from claimdagd.store.files import Files
 from claimdagd.store.reader import Recovered
@@ -37,6 +38,7 @@ def open_service(
     max_nodes: int = 4096,
     lease_s: float = 900.0,
     starvation: int = 100,
+    processes: ProcessWatch | None = None,
 ) -> Opened:
     """Recover what `directory` holds and return the service over it. Raises StateError or StorageError.
 
@@ -54,5 +56,5 @@ def open_service(
             remedy = "Every line verifies, so this is a bug of claimdagd: keep a copy of the directory and report it"
             raise StateError(directory, None, str(exc), remedy) from exc
     store = Store(files, directory, "fsync" if config.fsync else "process", recovered)
-    service = Service(graph, store, clock, config, once=recovered.once, ledger=recovered.ledger)
+    service = Service(graph, store, clock, config, once=recovered.once, ledger=recovered.ledger, processes=processes)
     return Opened(service, graph, store, recovered)

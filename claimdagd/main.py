@@ -27,6 +27,7 @@ from claimdagd.paths import UnsafePathError, graph_name
 from claimdagd.server.host import logs, open_files
 from claimdagd.server.host.lock import LockHeldError
 from claimdagd.server.host.place import Place
+from claimdagd.server.host.processes import PidfdWatch
 from claimdagd.server.host.systemd import Notifier
 from claimdagd.server.server import Options, Server
 from claimdagd.service import Config, Service
@@ -105,7 +106,8 @@ def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
     max_connections = open_files.connections_allowed()
     notifier = Notifier.from_environ(os.environ, os.getpid())
     place = Place.take(arguments.dir, arguments.socket, os.environ, os.geteuid(), graph_option=arguments.graph)
-    opened = _open(arguments, place.directory)
+    processes = PidfdWatch()
+    opened = _open(arguments, place.directory, processes)
     service, graph, store, _ = opened
     listener = place.listen()
     named = _named(graph_name(place.directory), graph.tag)
@@ -119,6 +121,7 @@ def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
         ownership_lost=place.ownership_lost,
         status=lambda: _status(named, opened, server),
         housekeep=Housekeeping(service, repeats),
+        processes=processes,
     )
     log.info(
         "serving graph %s (%d nodes) at %s, pid %d, claimdagd %s",
@@ -127,12 +130,13 @@ def _run(arguments: argparse.Namespace, repeats: logs.RepeatLimit) -> int:
     try:
         return anyio.run(server.run, arguments.backend, backend=arguments.backend, backend_options=_loop(arguments))
     finally:
+        processes.close()
         listener.close()
         store.close()
         place.close()
 
 
-def _open(arguments: argparse.Namespace, directory: str) -> Opened:
+def _open(arguments: argparse.Namespace, directory: str, processes: PidfdWatch) -> Opened:
     """Open the service, and spare the collector what is on disk."""
     config = Config(
         grace_s=arguments.grace,
@@ -144,6 +148,7 @@ def _open(arguments: argparse.Namespace, directory: str) -> Opened:
     opened = open_service(
         OsFiles(), directory, SystemClock(), config,
         new_tag=_new_tag, salvage=arguments.salvage, max_nodes=arguments.max_nodes, lease_s=arguments.lease,
+        processes=processes,
     )  # fmt: skip
     for note in opened.recovered.notes:
         log.warning("%s", note)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -80,6 +81,9 @@ UNIX_TIME_MAX = 253_402_300_799.0
 UNITS_MAX = 1_000_000_000
 COST_MAX = 1e12
 LEASE_MAX_S = 366 * 86400.0
+#: The lease of a claim that a process stands for, unless the caller says another.
+PROCESS_LEASE_S = 4 * 3600.0
+PID_MAX = 2**31 - 1
 NAME_PATTERN = r"^[A-Za-z0-9._@:/-]{1,64}\Z"
 ID_PATTERN = r"^[0-9a-z]{4}-[1-9][0-9]{0,17}\Z"
 TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -106,12 +110,20 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     lender: str | None = None
 
 
+class Process(NamedTuple):
+    """A process that stands for a holder. A number is used again, so its start time (clock ticks) belongs to it."""
+
+    pid: int
+    start: int
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One node as it is kept in memory, in the journal and in the snapshot.
 
-    `lease` (seconds) and `bound` describe the live claim and are null and false without one; `grants` is what the
-    node holds. `status` of a todo, ready or running group is derived and is recomputed whenever a state is loaded. The
-    last five fields are written only for a node that has them.
+    `lease` (seconds) and `bound` describe the live claim and are null and false without one; `pid` is the process that
+    stands for its holder, and `pid_start` when that was started, in clock ticks since the machine was; `grants` is what
+    the node holds. `status` of a todo, ready or running group is derived and is recomputed whenever a state is loaded.
+    The last seven fields are written only for a node that has them.
     """
 
     id: str
@@ -144,6 +156,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     not_before: float | UnsetType = UNSET
     failures: int | UnsetType = UNSET
     last_error: str | UnsetType = UNSET
+    pid: int | UnsetType = UNSET
+    pid_start: int | UnsetType = UNSET
 
 
 def number_of(node_id: str) -> int:

@@ -16,6 +16,7 @@ from claimdagd.model import (
     COST_MAX,
     LEASE_MAX_S,
     NAME_PATTERN,
+    PID_MAX,
     PRIORITY_MAX,
     PRIORITY_MIN,
     RETRIES_MAX,
@@ -41,6 +42,7 @@ Priority: TypeAlias = Annotated[int, Meta(ge=PRIORITY_MIN, le=PRIORITY_MAX)]
 Units: TypeAlias = Annotated[int, Meta(ge=1, le=UNITS_MAX)]
 Capacity: TypeAlias = Annotated[int, Meta(ge=0, le=UNITS_MAX)]
 Once: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
+Pid: TypeAlias = Annotated[int, Meta(ge=1, le=PID_MAX)]
 Slack: TypeAlias = Annotated[float, Meta(ge=0, le=COST_MAX)]
 MaxAttempts: TypeAlias = Annotated[int, Meta(ge=1, le=UNITS_MAX)]
 Retries: TypeAlias = Annotated[int, Meta(ge=0, le=RETRIES_MAX)]
@@ -184,6 +186,7 @@ class Claim(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     gen: Gen | None = None
     lease: LeaseS | None = None
     bound: bool = False
+    pid: Pid | None = None
 
 
 class Next(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -195,6 +198,7 @@ class Next(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     strict: bool = False
     lease: LeaseS | None = None
     bound: bool = False
+    pid: Pid | None = None
     wait: Seconds | None = None
     under: str | None = None
 
@@ -206,6 +210,7 @@ class ClaimNext(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True,
     strict: bool = False
     lease: LeaseS | None = None
     bound: bool = False
+    pid: Pid | None = None
     wait: Seconds | None = None
     under: str | None = None
 
@@ -216,6 +221,7 @@ class Renew(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     gen: Gen | None = None
     lease: LeaseS | None = None
     bound: bool = False
+    pid: Pid | None = None
 
 
 class Running(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="running", omit_defaults=True):
@@ -413,6 +419,8 @@ class NodeView(Reply, frozen=True, kw_only=True):
     not_before: float | None = None
     failures: int = 0
     last_error: str | None = None
+    pid: int | None = None
+    pid_start: int | None = None
     depth: float = 0.0
     quiet: float | None = None
     expires_in: float | None = None

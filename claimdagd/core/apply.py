@@ -15,7 +15,7 @@ from claimdagd.core.mutation import Mutation
 from claimdagd.core.operations import capacity, claim, complete, edges, leases, lifecycle, many, submit, upsert
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Vertex
-from claimdagd.model import Status
+from claimdagd.model import Process, Status
 from claimdagd.wire import (
     Archive,
     Cancel,
@@ -54,13 +54,14 @@ class Result(msgspec.Struct, gc=False):
 
 
 def apply_request(
-    graph: Graph, r: Request, now: float, wall: float, conn: int | None = None
+    graph: Graph, r: Request, now: float, wall: float, conn: int | None = None, process: Process | None = None
 ) -> tuple[Result, Mutation]:
-    """Do `r` at monotonic `now` and Unix time `wall` for connection `conn`.
+    """Do `r` at monotonic `now` and Unix time `wall` for connection `conn`; `process` stands for who claims.
 
     Raises Refusal, and then nothing has changed. Any other exception is a bug, and what it did is undone too.
     """
     graph.begin(now, wall)
+    graph.process = process
     try:
         result = _OPERATIONS[type(r)](graph, r, conn)
         mutation = graph.finish()

@@ -16,7 +16,7 @@ from claimdagd.core.indexes.reservations import Bypass
 from claimdagd.core.indexing import BLOCKED, OWN_OVER, READY, TODO, Indexes
 from claimdagd.core.mutation import Mutation, Step, summarize
 from claimdagd.core.state import Lease, Vertex
-from claimdagd.model import LIVE, TERMINAL, Node, Status, number_of
+from claimdagd.model import LIVE, TERMINAL, Node, Process, Status, number_of
 
 RUNNING = Status.RUNNING
 OPEN: Final = frozenset({TODO, READY, BLOCKED})
@@ -69,6 +69,8 @@ class Graph:
         #: The time of the present mutation: monotonic, and Unix seconds.
         self.now = 0.0
         self.wall = 0.0
+        #: The process that stands for the holder of a claim that the present mutation makes or renews.
+        self.process: Process | None = None
         self._undo_log: list[Step] = []
         self._number_before = 1
 
@@ -274,7 +276,8 @@ class Graph:
                 heappush(self.finished, (not record.archived, record.finished_at or 0.0, v.number, v))
         elif self.is_live(v):
             lease_s = record.lease or self.default_lease_s
-            self.leases.set(v, Lease(now + lease_s, lease_s, now, record.bound))
+            process = Process(record.pid, record.pid_start or 0) if record.pid else None
+            self.leases.set(v, Lease(now + lease_s, lease_s, now, record.bound, None, process))
         else:
             self._touched.append(v)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from claimdagd.core.indexes.links import ACTIVE, has_started, is_ancestor, is_met, subtree
 from claimdagd.core.indexing import OWN_OVER
 from claimdagd.model import LIVE, TERMINAL, Status
@@ -68,6 +70,7 @@ def _check_status(graph: Graph, v: Vertex) -> None:
     held = not v.group and status in LIVE
     assert (record.assignee is not None) is held, v
     assert (v.lease is not None) is held, v
+    assert held or record.pid is record.pid_start is UNSET, v
     assert (record.finished_at is not None) is (status in TERMINAL), v
     if status in TERMINAL:
         assert not v.open_children, v

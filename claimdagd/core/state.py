@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from claimdagd.model import GROUPS, Grant, Node, Role
+from claimdagd.model import GROUPS, Grant, Node, Process, Role
 
 #: Place in the order of claims: minus effective priority, minus depth, number; the smallest is first.
 Entry: TypeAlias = "tuple[float, float, int, Vertex]"
@@ -28,7 +28,8 @@ ClaimGrants: TypeAlias = "list[tuple[Vertex, tuple[Grant, ...]]]"
 class Lease(msgspec.Struct, frozen=True):
     """A live claim's lease. Times are seconds of the monotonic clock.
 
-    `conn` is the connection that a bound claim belongs to, as an opaque number, or None.
+    `conn` is the connection that a bound claim belongs to, as an opaque number, or None. `process` is the process that
+    stands for the holder, or None, as once that has ended.
     """
 
     deadline: float
@@ -36,6 +37,7 @@ class Lease(msgspec.Struct, frozen=True):
     spoke: float
     bound: bool = False
     conn: int | None = None
+    process: Process | None = None
 
 
 class Queue:

@@ -22,6 +22,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from claimdagd.server.host.listener import Listener
+from claimdagd.server.host.processes import PidfdWatch
 from claimdagd.server.host.systemd import Notifier
 from claimdagd.server.loop.acceptor import Acceptor
 from claimdagd.server.loop.connection import Connection
@@ -74,10 +75,12 @@ class Server:
         ownership_lost: Callable[[], str | None] = lambda: None,
         status: Callable[[], str] = lambda: "",
         housekeep: Callable[[], None] = lambda: None,
+        processes: PidfdWatch | None = None,
     ) -> None:
         """`sync` flushes the journal, blocking; `ownership_lost` says what is no longer this daemon's own.
 
-        `status` is a line for a supervisor, `housekeep` is called with every heartbeat.
+        `status` is a line for a supervisor, `housekeep` is called with every heartbeat. `processes` is
+        the watch that the service has: the server lets it report.
         """
         self.service = service
         self.connections: set[Connection] = set()
@@ -92,6 +95,7 @@ class Server:
         self._ownership_lost = ownership_lost
         self._status = status
         self._housekeep = housekeep
+        self._processes = processes
         self._uid = os.geteuid()
         self._last_beat = time.monotonic()
         self._idle_since: float | None = None
@@ -120,6 +124,10 @@ class Server:
             self.service.on_wake = self._on_wake
             self.service.on_shutdown = lambda: self.stop("a client asked for it")
             self.service.on_snapshot = lambda: self._wake(self._snapshot_wanted)
+            if self._processes is not None:
+                self._processes.on_ended = self.service.process_ended
+                self._processes.has_room = self._has_room
+                self._processes.start(self.poller)
             self._last_beat = time.monotonic()
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
                 for work in (self._reap, self._beat, self._snapshots, self._commits):
@@ -194,17 +202,18 @@ class Server:
     # ------------------------------------------------------------------------------------------------------ accepting
 
     def _has_room(self) -> bool:
-        return len(self.connections) < self._options.max_connections
+        watched = 0 if self._processes is None else len(self._processes)
+        return len(self.connections) + watched < self._options.max_connections
 
     def _on_connect(self, sock: socket.socket) -> None:
         try:
-            uid = _peer_uid(sock)
+            pid, uid = _peer(sock)
             if uid != self._uid:
                 log.warning("refused a connection of user %d", uid)
                 sock.close()
                 return
             sock.setblocking(False)
-            self.connections.add(Connection(sock, self))
+            self.connections.add(Connection(sock, self, peer_pid=pid))
         except Exception:
             log.exception("a connection could not be taken on")
             sock.close()
@@ -355,6 +364,8 @@ class Server:
             connection.close()
 
 
-def _peer_uid(sock: socket.socket) -> int:
+def _peer(sock: socket.socket) -> tuple[int, int]:
+    """Return the process and the user at the other end."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return pid, uid

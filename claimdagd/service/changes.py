@@ -6,10 +6,12 @@ from claimdagd import wire
 from claimdagd.core.apply import Result, apply_request
 from claimdagd.core.graph import Graph
 from claimdagd.core.state import Vertex
+from claimdagd.model import Process
 from claimdagd.service.alarm import Alarm
 from claimdagd.service.batch import UNJOURNALED, Batch, Changed, Served
 from claimdagd.service.idempotency import OnceTokens
 from claimdagd.service.leases import Leases
+from claimdagd.service.processes import WITH_PROCESS, Processes
 from claimdagd.service.replies import encode_ok, op_of, reply_of, with_next
 from claimdagd.service.sessions import Clock, Session
 from claimdagd.service.wait_list import WaitingClaim
@@ -19,7 +21,14 @@ class Changes:
     """Applies requests for sessions. Adds nothing to the batch: that is up to the caller."""
 
     def __init__(
-        self, graph: Graph, clock: Clock, once: OnceTokens, leases: Leases, batch: Batch, alarm: Alarm
+        self,
+        graph: Graph,
+        clock: Clock,
+        once: OnceTokens,
+        leases: Leases,
+        batch: Batch,
+        alarm: Alarm,
+        processes: Processes,
     ) -> None:
         self._graph = graph
         self._clock = clock
@@ -27,6 +36,7 @@ class Changes:
         self._leases = leases
         self._batch = batch
         self._alarm = alarm
+        self._processes = processes
 
     def apply(
         self, session: Session, r: wire.Mutation, waiting: WaitingClaim | None = None
@@ -36,7 +46,8 @@ class Changes:
         `waiting`: the claim that `r` serves. Its request is answered then, and its token has the reply.
         """
         graph, clock = self._graph, self._clock
-        result, mutation = apply_request(graph, r, clock.now(), clock.wall(), session.conn)
+        process = self._processes.check(r, session.peer_pid) if type(r) in WITH_PROCESS else None
+        result, mutation = apply_request(graph, r, clock.now(), clock.wall(), session.conn, process)
         request: wire.Request = r if waiting is None else waiting.request
         once: str | None = request.once  # type: ignore[attr-defined]
         # A token's reply is journaled even if nothing changed: it must be the same after a restart.
@@ -56,9 +67,9 @@ class Changes:
             raise
         if once is not None:
             before = self._once.remember(once, reply)
-        self._bind(session, result.v if result.next is None else result.next)
+        self._bind(session, result.v if result.next is None else result.next, process)
         for each in result.many or ():
-            self._bind(session, each.v)
+            self._bind(session, each.v, process)
         answer = encode_ok(request.rid, reply)
         done = mutation if changed else None
         if waiting is None:
@@ -67,11 +78,17 @@ class Changes:
             return Served(session, None, answer, done, line, once, before, lost, waiting=waiting), result, reply
         return Changed(session, None, answer, done, line, once, before, lost), result, reply
 
-    def _bind(self, session: Session, held: Vertex | None) -> None:
-        """Note that `held` belongs to the connection of `session`, if it does."""
+    def _bind(self, session: Session, held: Vertex | None, process: Process | None) -> None:
+        """Note that `held` belongs to the connection of `session` and depends on `process`, if it does."""
         bound = held is not None and held.lease is not None and held.lease.conn == session.conn
         if held is not None and bound and self._leases.bind(session, held):
             self._alarm.schedule()
+        if process is not None and held is not None and self._processes.hold(held, self._graph.now):
+            self._alarm.schedule()
+
+    def check_process(self, session: Session, r: wire.Mutation) -> None:
+        """Refuse the process that `r` names, if it is not accepted."""
+        self._processes.check(r, session.peer_pid)
 
     def keep_token(self, session: Session, r: wire.Mutation, reply: bytes, answer: bytes | None) -> Changed:
         """Return the item that journals `reply` as that of the token of `r`, which an item before this has done."""

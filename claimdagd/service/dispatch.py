@@ -75,6 +75,7 @@ class Dispatch:
         """
         if next_.actor is None and r.actor is None:
             raise Refusal(Code.BAD_REQUEST, "complete: next wants an actor, its own or complete's", field="next")
+        self._changes.check_process(session, r)
         items = self._batch.items
         item, _, reply = self._changes.apply(session, msgspec.structs.replace(r, next=None, once=None))
         item.request, item.answer = r, None
@@ -107,5 +108,5 @@ def _as_claim_next(r: wire.Complete, n: wire.Next) -> wire.ClaimNext:
     assert actor is not None
     return wire.ClaimNext(
         actor=actor, role=n.role, slack=n.slack, strict=n.strict, lease=n.lease, bound=n.bound, wait=n.wait,
-        under=n.under,
+        under=n.under, pid=n.pid,
     )  # fmt: skip

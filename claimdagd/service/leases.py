@@ -74,8 +74,25 @@ class Leases:
                 if session is not None:
                     session.held.setdefault(v)
                     continue
-                deadline = min(lease.deadline, now + self._grace_s)
-                self._graph.set_lease(v, msgspec.structs.replace(lease, deadline=deadline, conn=None))
+                self.start_grace(v, now)
+
+    def start_grace(self, v: Vertex, now: float, *, grace_s: float | None = None, process_ended: bool = False) -> None:
+        """Shorten the lease of `v` to the grace, since its connection has closed or its process ended (law 4.6, 4.14).
+
+        Args:
+            v: the node.
+            now: the monotonic time.
+            grace_s: what is left instead of the grace of the daemon.
+            process_ended: it is the process that ended; a connection of the claim stays.
+        """
+        lease = v.lease
+        assert lease is not None
+        deadline = min(lease.deadline, now + (self._grace_s if grace_s is None else grace_s))
+        if process_ended:
+            lease = msgspec.structs.replace(lease, deadline=deadline, process=None)
+        else:
+            lease = msgspec.structs.replace(lease, deadline=deadline, conn=None)
+        self._graph.set_lease(v, lease)
 
     def unbind(self, session: Session, now: float, undelivered: bool) -> None:
         """Start the grace of each claim of a closed connection. A claim that its peer never knew of ends at once."""
@@ -84,8 +101,7 @@ class Leases:
             if lease is None or lease.conn != session.conn:
                 continue
             undelivered_claim = undelivered and v in session.unacknowledged and now - lease.spoke < UNHEARD_S
-            deadline = min(lease.deadline, now if undelivered_claim else now + self._grace_s)
-            self._graph.set_lease(v, msgspec.structs.replace(lease, deadline=deadline, conn=None))
+            self.start_grace(v, now, grace_s=0.0 if undelivered_claim else None)
         session.held.clear()
 
     def lost(

@@ -18,9 +18,10 @@ import msgspec
 from claimdagd import wire
 from claimdagd.core.graph import Graph
 from claimdagd.core.lookup import scope_root
+from claimdagd.core.mutation import Mutation
 from claimdagd.core.queries.views import in_scope
 from claimdagd.core.refusal import Refusal
-from claimdagd.model import TERMINAL
+from claimdagd.model import TERMINAL, Process
 from claimdagd.service.alarm import Alarm
 from claimdagd.service.batch import Answered, Batch
 from claimdagd.service.changes import Changes
@@ -31,6 +32,7 @@ from claimdagd.service.info import Counters, ServiceInfo
 from claimdagd.service.leases import Leases
 from claimdagd.service.ledger import Ledger
 from claimdagd.service.line_errors import refusal_of_line
+from claimdagd.service.processes import NoProcesses, Processes, ProcessWatch
 from claimdagd.service.queries import QUERIES
 from claimdagd.service.replies import REPLIES, encode_ok, op_of, refused
 from claimdagd.service.sessions import Clock, Config, Session, Storage
@@ -50,7 +52,8 @@ class Service:
     """One graph, its store, and all who are connected.
 
     `once` and `ledger` are what the store recovered. The shell sets `on_wake` (something is due earlier than `tick`
-    last said), `on_shutdown` and `on_snapshot` (drive `snapshot`, please).
+    last said), `on_shutdown` and `on_snapshot` (drive `snapshot`, please), and calls `process_ended`. Without
+    `processes` no claim may name a process.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Service:
         *,
         once: dict[str, bytes] | None = None,
         ledger: Iterable[bytes] = (),
+        processes: ProcessWatch | None = None,
     ) -> None:
         self.on_shutdown: Callable[[], None] = _nothing
         self.on_snapshot: Callable[[], None] = _nothing
@@ -79,8 +83,10 @@ class Service:
         self._watchers = Watchers(self._ledger, functools.partial(in_scope, graph))
         self._wait_list = WaitList()
         self._leases = Leases(graph, self._sessions, config.grace_s, now)
+        self._processes = Processes(NoProcesses() if processes is None else processes, self._leases)
+        self._processes.resume(list(graph.by_assignee.values()), now)
         self._batch = batch = Batch(graph, store, self._wait_list, self._once, fsync=config.fsync)
-        changes = Changes(graph, clock, self._once, self._leases, batch, self._alarm)
+        changes = Changes(graph, clock, self._once, self._leases, batch, self._alarm, self._processes)
         self._waiting = Waiting(graph, clock, self._once, self._wait_list, batch, changes, self._alarm)
         self._snapshots = Snapshots(graph, store, self._once, clock, self._answer_late)
         self._timers = Timers(
@@ -94,7 +100,7 @@ class Service:
             wait_list=self._wait_list, waiting=self._waiting, timers=self._timers,
         )  # fmt: skip
         self._dispatch = Dispatch(self._once, batch, changes, self._waiting, self._wait_list)
-        batch.connect(deliver=delivery.deliver, handle=self._handle, on_rollback=self._timers.on_rollback)
+        batch.connect(deliver=delivery.deliver, handle=self._handle, on_rollback=self._on_rollback)
         self._info = ServiceInfo(graph, config, store, now, self._counters)
         self._handlers = self._handlers_of_ops()
 
@@ -135,6 +141,11 @@ class Service:
             self._leases.unbind(session, self._clock.now(), undelivered)
             self._alarm.schedule()
 
+    def process_ended(self, process: Process) -> None:
+        """Start the grace of the claims for which this process stood."""
+        if self._processes.ended(process, self._clock.now()):
+            self._alarm.schedule()
+
     def lagged(self, session: Session) -> bytes:
         """Return the last line for a watcher that reads too slowly, before the shell cuts it off."""
         self._lags += 1
@@ -160,6 +171,10 @@ class Service:
         left += self._snapshots.dismiss()
         self._answer_late([(session, refused(request.rid, refusal)) for session, request in left])
         self._watchers.hang_up()
+
+    def _on_rollback(self, mutations: list[Mutation]) -> None:
+        self._timers.on_rollback(mutations)
+        self._processes.on_rollback(mutations, self._clock.now())
 
     def _counters(self) -> Counters:
         return Counters(len(self._wait_list), len(self._watchers), len(self._sessions), self._batch.seq, self._lags)

@@ -72,6 +72,7 @@ class Session:
         "deliver",
         "hang_up",
         "held",
+        "peer_pid",
         "pending_replies",
         "unacknowledged",
         "watch_from",
@@ -86,6 +87,8 @@ class Session:
         #: Claims answered since this peer last spoke: it may not know of them.
         self.unacknowledged: list[Vertex] = []
         self.pending_replies = 0
+        #: The process at the other end; 0: it has no number here. None: not known.
+        self.peer_pid: int | None = None
         self.watch_from: int | None = None
         #: Lines that came after a checkpoint that is still to be answered; None while there is none.
         self.backlog: list[bytes] | None = None

@@ -114,7 +114,9 @@ ROOMS: dict[str, Room] = {
         ("claimdagd.server.loop", "claimdagd.server.host", "claimdagd.service", *_TYPES, "claimdagd.paths"),
     ),
     "claimdagd.server.loop": Room("poller, connections, framing", ("claimdagd.service", *_TYPES)),
-    "claimdagd.server.host": Room("directory, lock, listener, signals, systemd, logs", _PLACES),
+    "claimdagd.server.host": Room(
+        "directory, lock, listener, signals, systemd, logs, processes", ("claimdagd.model", *_PLACES)
+    ),
     "claimdagd.main": Room(
         "arguments and exit status",
         ("claimdagd", "claimdagd.app", "claimdagd.server", "claimdagd.server.host", "claimdagd.service",

@@ -11,6 +11,7 @@ from claimdagd.service import Config, Service
 from claimdagd.store.errors import StorageError
 from tests.simulation.fault_disk import Disk, FaultyFiles
 from tests.support.clock import ManualClock
+from tests.support.processes import FakeProcesses
 
 DIR = "/state"
 TAG = "s1mu"
@@ -46,15 +47,25 @@ class InProcessDaemon:
     """A service on a disk in memory. `again` kills it and starts another on the same disk."""
 
     def __init__(
-        self, *, fsync: bool = False, disk: Disk | None = None, max_nodes: int = 64, grace: float = 5.0, tag: str = TAG
+        self,
+        *,
+        fsync: bool = False,
+        disk: Disk | None = None,
+        max_nodes: int = 64,
+        grace: float = 5.0,
+        tag: str = TAG,
+        processes: FakeProcesses | None = None,
     ) -> None:
         self.disk = disk or Disk(DIR)
         self.files = FaultyFiles(self.disk)
         self.clock = ManualClock()
+        self.processes = processes or FakeProcesses()
         opened = open_service(
-            self.files, DIR, self.clock, Config(grace_s=grace, fsync=fsync), new_tag=lambda: tag, max_nodes=max_nodes
-        )
+            self.files, DIR, self.clock, Config(grace_s=grace, fsync=fsync),
+            new_tag=lambda: tag, max_nodes=max_nodes, processes=self.processes,
+        )  # fmt: skip
         self.service, self.graph, self.store, _ = opened
+        self.processes.on_ended = self.service.process_ended
         self.service.tick()
 
     def peer(self) -> Peer:
@@ -91,4 +102,4 @@ class InProcessDaemon:
         """Kill it, and return the next one on the same disk."""
         self.files.dead = True
         self.disk.kill()
-        return InProcessDaemon(disk=self.disk)
+        return InProcessDaemon(disk=self.disk, processes=self.processes)

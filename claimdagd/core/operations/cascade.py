@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from msgspec import UNSET
+
 from claimdagd.core.graph import OPEN, Graph, replace
 from claimdagd.core.state import Vertex
 from claimdagd.model import TERMINAL, Outcome, Status
@@ -79,6 +81,8 @@ class Cascade:
                 gen=record.gen + bump_gen,
                 lease=None,
                 bound=False,
+                pid=UNSET,
+                pid_start=UNSET,
                 grants=() if over else record.grants,
                 updated_at=graph.wall,
                 finished_at=graph.wall if over else None,

@@ -6,7 +6,7 @@ from claimdagd.core.graph import Graph, replace
 from claimdagd.core.indexes.links import gated_by, is_ancestor, unmet_deps
 from claimdagd.core.lookup import find, scope_root
 from claimdagd.core.operations.checks import check_free, check_gen, check_not_terminal
-from claimdagd.core.operations.leases import lease_of
+from claimdagd.core.operations.leases import lease_of, with_process
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Lease, Vertex
@@ -102,6 +102,8 @@ def take(graph: Graph, v: Vertex, actor: str, lease: Lease) -> None:
             else:
                 graph.put(holder, replace(holder.record, grants=taken, updated_at=graph.wall))
     record = v.record
+    if lease.process is not None:
+        record = with_process(record, lease.process)
     wall = graph.wall
     graph.put(
         v,

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from claimdagd.core.graph import Graph, replace
 from claimdagd.core.lookup import find
 from claimdagd.core.operations.cascade import set_outcome
 from claimdagd.core.operations.checks import check_gen, check_holder
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Lease, Vertex
-from claimdagd.model import TERMINAL, Node, Outcome, Status
+from claimdagd.model import PROCESS_LEASE_S, TERMINAL, Node, Outcome, Process, Status
 from claimdagd.wire import Code, Reclaim, Release, Renew, Running
 
 
 def lease_of(graph: Graph, lease_s: float | None, bound: bool, conn: int | None) -> Lease:
-    """Return a lease from now on. A bound one belongs to connection `conn` (law 4.1)."""
+    """Return a lease from now on. A bound one belongs to connection `conn` (law 4.1).
+
+    It is long by default where a process stands for the holder: the end of that is seen (law 4.14).
+    """
+    process = graph.process
     if lease_s is None:
         lease_s = graph.default_lease_s
+        if process is not None:
+            lease_s = max(lease_s, PROCESS_LEASE_S)
     now = graph.now
-    return Lease(now + lease_s, lease_s, now, bound, conn if bound else None)
+    return Lease(now + lease_s, lease_s, now, bound, conn if bound else None, process)
+
+
+def with_process(record: Node, process: Process | None) -> Node:
+    """Return the record with the process that stands for its holder."""
+    if process is None:
+        return replace(record, pid=UNSET, pid_start=UNSET)
+    return replace(record, pid=process.pid, pid_start=process.start)
 
 
 def _held(graph: Graph, op: str, node_id: str, gen: int | None, actor: str | None) -> Vertex:
@@ -39,8 +54,25 @@ def renew(graph: Graph, r: Renew | Running, conn: int | None = None) -> Vertex:
     Law 4.1.
     """
     v, lease = _renewed(graph, r, conn)
-    graph.set_lease(v, lease)
+    record = _record_under(v.record, lease)
+    if record is v.record:
+        graph.set_lease(v, lease)
+    else:
+        graph.put(v, replace(record, updated_at=graph.wall, lease=lease.lease_s, bound=lease.bound), lease)
     return v
+
+
+def _record_under(record: Node, lease: Lease) -> Node:
+    """Return the record as it is under a renewed lease: another one if another process stands for the holder, or none.
+
+    That one has ended is not in the record until the holder speaks again: a daemon that comes back sees it for itself.
+    """
+    process = lease.process
+    if record.pid is UNSET and process is None:
+        return record
+    if process is not None and record.pid == process.pid and record.pid_start == process.start:
+        return record
+    return with_process(record, process)
 
 
 def _renewed(graph: Graph, r: Renew | Running, conn: int | None) -> tuple[Vertex, Lease]:
@@ -49,17 +81,20 @@ def _renewed(graph: Graph, r: Renew | Running, conn: int | None) -> tuple[Vertex
     old = v.lease
     assert old is not None
     lease_s = old.lease_s if r.lease is None else r.lease
+    if r.lease is None and graph.process is not None and v.record.pid is UNSET:
+        lease_s = max(lease_s, PROCESS_LEASE_S)
     # A renew with the right generation from a new connection rebinds a bound claim, asked for or not.
     bound = r.bound or (old.bound and r.gen is not None)
     conn = conn if bound else old.conn
-    return v, Lease(graph.now + lease_s, lease_s, graph.now, bound or old.bound, conn)
+    return v, Lease(graph.now + lease_s, lease_s, graph.now, bound or old.bound, conn, graph.process or old.process)
 
 
 def running(graph: Graph, r: Running, conn: int | None = None) -> Vertex:
     """Note that the holder has begun, and renew the lease."""
     v, lease = _renewed(graph, r, conn)
     if v.record.status is Status.CLAIMED:
-        record = replace(v.record, status=Status.RUNNING, updated_at=graph.wall, lease=lease.lease_s, bound=lease.bound)
+        record = _record_under(v.record, lease)
+        record = replace(record, status=Status.RUNNING, updated_at=graph.wall, lease=lease.lease_s, bound=lease.bound)
         graph.put(v, record, lease)
     else:
         graph.set_lease(v, lease)
@@ -92,6 +127,8 @@ def hand_back(graph: Graph, v: Vertex, changed: Node | None = None) -> None:
             gen=record.gen + 1,
             lease=None,
             bound=False,
+            pid=UNSET,
+            pid_start=UNSET,
             grants=(),
             updated_at=graph.wall,
         ),

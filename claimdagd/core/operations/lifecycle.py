@@ -43,6 +43,8 @@ def cancel(graph: Graph, r: Cancel) -> tuple[Vertex, list[str]]:
                 assignee=None,
                 lease=None,
                 bound=False,
+                pid=UNSET,
+                pid_start=UNSET,
                 grants=(),
                 updated_at=graph.wall,
                 finished_at=graph.wall,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from claimdagd.core.indexes.links import gated_by, unmet_deps
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.queries.order import claim_order
@@ -29,13 +31,17 @@ def why(graph: Graph, v: Vertex) -> dict[str, Any]:
         ]
     elif graph.is_live(v):
         assert v.lease is not None
+        process = ""
+        if record.pid is not UNSET:
+            process = f" for process {record.pid}" + (", which has ended," if v.lease.process is None else "")
         text = (
-            f"held by {record.assignee} at generation {record.gen}, quiet for {graph.now - v.lease.spoke:.0f} s, "
-            f"lease ends in {v.lease.deadline - graph.now:.0f} s"
+            f"held by {record.assignee}{process} at generation {record.gen}, "
+            f"quiet for {graph.now - v.lease.spoke:.0f} s, lease ends in {v.lease.deadline - graph.now:.0f} s"
         )
-        reasons.append(
-            {"type": "holder", "id": record.id, "assignee": record.assignee, "gen": record.gen, "text": text}
-        )
+        holder = {"type": "holder", "id": record.id, "assignee": record.assignee, "gen": record.gen, "text": text}
+        if record.pid is not UNSET:
+            holder |= {"pid": record.pid, "alive": v.lease.process is not None}
+        reasons.append(holder)
     else:
         reasons += _held_back(graph, v)
     text = "; ".join(r["text"] for r in reasons) or _plain(graph, v)

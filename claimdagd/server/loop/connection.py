@@ -86,7 +86,7 @@ class Connection:
         "_sock", "_state", "_turn_due", "_unread", "_writing", "closed", "deadline", "fd", "to_flush",
     )  # fmt: skip
 
-    def __init__(self, sock: socket.socket, host: ConnectionHost) -> None:
+    def __init__(self, sock: socket.socket, host: ConnectionHost, peer_pid: int | None = None) -> None:
         self._host = host
         self._sock = sock
         self._recv = sock.recv
@@ -110,6 +110,7 @@ class Connection:
         #: When the connection is cut off unless something happens before, on the real monotonic clock.
         self.deadline = _FOREVER
         self._session = host.service.open(self.deliver, self.hang_up)
+        self._session.peer_pid = peer_pid
         self._resume_reading()
 
     # ------------------------------------------------------------------------------- what the service calls, any time

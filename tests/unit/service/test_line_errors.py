@@ -122,7 +122,7 @@ def test_walk_agrees_with_the_decoder() -> None:
         (
             {"op": "complete", "id": "a", "next": {"actor": "x", "hurry": True}},
             "next.hurry",
-            "complete: unknown field 'hurry' in next; accepted are actor, role, slack, strict, lease, bound, wait,"
+            "complete: unknown field 'hurry' in next; accepted are actor, role, slack, strict, lease, bound, pid, wait,"
             " under",
         ),
         (
