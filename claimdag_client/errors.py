@@ -114,6 +114,11 @@ class Refused(ClaimdagError):
         #: The whole error object, as received.
         self.error: dict[str, Any] = dict(error)
 
+    @property
+    def faults(self) -> tuple[dict[str, Any], ...]:
+        """What was wrong with each node, of a request about several."""
+        return tuple(self.details.get("faults", ()))
+
 
 class ClaimLost(ClaimdagError):
     """The claim on node `id` at generation `gen` ended without its holder: the body's work may be done again.
@@ -145,11 +150,7 @@ class InvalidRequest(Refused):
 
 
 class BadRequest(InvalidRequest):
-    """A field is missing, unknown or of the wrong type. `faults` lists those of a submit."""
-
-    @property
-    def faults(self) -> tuple[dict[str, Any], ...]:
-        return tuple(self.details.get("faults", ()))
+    """A field is missing, unknown or of the wrong type, or the faults of several nodes are of several kinds."""
 
 
 class UnknownOp(InvalidRequest):

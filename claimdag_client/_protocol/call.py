@@ -38,9 +38,9 @@ class Call(Generic[T]):
         #: The caller no longer waits: a claim that the reply brings goes back.
         self.abandoned = False
         self.settled = False
-        #: The claim that the reply brought, and the one that the request ends.
+        #: The claim that the reply brought, and those that the request ends.
         self.held: HeldClaim | None = None
-        self.ends: HeldClaim | None = None
+        self.ends: list[HeldClaim] = []
         self._result: Any = None
         self._error: ClaimdagError | None = None
 

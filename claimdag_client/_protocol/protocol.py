@@ -18,7 +18,7 @@ Times are monotonic seconds, passed by the caller. This module does no I/O and r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import msgspec
@@ -96,9 +96,9 @@ class ClientProtocol:
             return call
         self.calls[call.rid] = call
         if request.op in ENDING_OPS:
-            call.ends = self._held_by(request.fields["id"], request.fields.get("gen"))
-            if call.ends is not None:
-                call.ends.ending = True
+            for held in self._held_of(request, _ids_named(request)):
+                call.ends.append(held)
+                held.ending = True
         if self.connected:
             self._send(call, line, now)
         return call
@@ -249,13 +249,16 @@ class ClientProtocol:
 
     def _drop(self, call: Call[Any]) -> None:
         self.calls.pop(call.rid, None)
-        if call.ends is not None:
-            call.ends.ending = False
+        for held in call.ends:
+            held.ending = False
 
-    def _held_by(self, id: str, gen: int | None) -> HeldClaim | None:
-        if gen is not None:
-            return self.held.get((id, gen))
-        return next((held for held in self.held.values() if held.id == id), None)
+    def _held_of(self, request: Request[Any], ids: Collection[str]) -> list[HeldClaim]:
+        """Return the claims of this client on those of the nodes that `request` names by `ids`."""
+        gen = request.fields.get("gen")
+        if len(ids) == 1 and gen is not None:
+            known = self.held.get((next(iter(ids)), gen))
+            return [] if known is None else [known]
+        return [held for held in self.held.values() if held.id in ids and gen in (None, held.gen)]
 
     def _handle_event(self, event: dict[str, Any], now: float) -> None:
         held = self.held.get((event.get("id", ""), event.get("gen", 0)))
@@ -290,13 +293,16 @@ class ClientProtocol:
 
     def _handle_refusal(self, call: Call[Any], error: Refused, now: float) -> None:
         self._drop(call)
-        op, fields = call.request.op, call.request.fields
-        if (op in IDEMPOTENT_OPS and not isinstance(error, DaemonError)) or (
-            op in ENDING_OPS and error.code in CLAIM_GONE_CODES
-        ):
-            held = self._held_by(fields["id"], fields.get("gen"))
-            if held is not None:
-                self._lose(held, error.code)
+        request = call.request
+        # Of several nodes, those that the faults name; else the one that the request names.
+        codes = {fault["id"]: str(fault["code"]) for fault in error.faults if "id" in fault}
+        codes = codes or dict.fromkeys(_ids_named(request) if "id" in request.fields else (), error.code)
+        for held in self._held_of(request, codes):
+            code = codes[held.id]
+            if (request.op in IDEMPOTENT_OPS and not isinstance(error, DaemonError)) or (
+                request.op in ENDING_OPS and code in CLAIM_GONE_CODES
+            ):
+                self._lose(held, code)
         call.settle(error=error)
 
     def _handle_reply(self, call: Call[Any], reply: Any, now: float) -> None:
@@ -307,11 +313,12 @@ class ClientProtocol:
                 return
             self._hold(call, claimed, now)
         elif call.request.op in IDEMPOTENT_OPS:
-            held = self.held.get((reply.id, reply.gen))
-            if held is not None:
-                held.extend(reply.expires_in, now)
-        if call.ends is not None:
-            self.forget(call.ends)
+            for each in reply["results"] if isinstance(reply, dict) else (reply,):
+                held = self.held.get((each.id, each.gen))
+                if held is not None:
+                    held.extend(each.expires_in, now)
+        for ended in call.ends:
+            self.forget(ended)
         self._drop(call)
         call.settle(call.request.finish(reply))
 
@@ -363,3 +370,9 @@ class ClientProtocol:
             bound=True if asked.get("bound") else None,
         )
         self._start_internal(request, now, confirmed)
+
+
+def _ids_named(request: Request[Any]) -> Collection[str]:
+    """Return the ids of the nodes that a request names, one or several."""
+    fields = request.fields
+    return (fields["id"],) if "id" in fields else fields.get("ids", ())

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from claimdag_client._protocol import requests
+from claimdag_client._protocol import requests, several
 from claimdag_client._protocol.claim_base import BaseClaim, Step
 from claimdag_client._protocol.held_claim import HeldClaim
 from claimdag_client._protocol.requests import Request
@@ -101,6 +101,16 @@ class Surface(Generic[ClaimT]):
     unarchive = Operation(requests.unarchive)
     complete = Operation(requests.complete)
     cancel = Operation(requests.cancel)
+    renew_many = Operation(several.renew_many)
+    running_many = Operation(several.running_many)
+    release_many = Operation(several.release_many)
+    reopen_many = Operation(several.reopen_many)
+    reopen_failed = Operation(several.reopen_failed)
+    archive_many = Operation(several.archive_many)
+    unarchive_many = Operation(several.unarchive_many)
+    complete_many = Operation(several.complete_many)
+    cancel_many = Operation(several.cancel_many)
+    cancel_under = Operation(several.cancel_under)
     reclaim = Operation(requests.reclaim)
     link = Operation(requests.link)
     unlink = Operation(requests.unlink)

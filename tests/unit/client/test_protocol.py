@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from claimdag_client._protocol import requests
+from claimdag_client._protocol import requests, several
 from claimdag_client._protocol.call import Call
 from claimdag_client._protocol.protocol import ClientProtocol
 from claimdag_client.errors import ClaimLost, Malformed, Storage, Unreachable, Unresponsive
@@ -365,3 +365,44 @@ def test_a_silent_daemon_that_answers_late_settles_nothing_twice() -> None:
     table.answer(sent, node={**NODE, "status": "done"}, ready=[], next=next_claim(5))
     assert [line["op"] for line in table.sent()][-1] == "release"
     assert table.protocol.held == {}
+
+
+def test_completion_of_several_ends_the_claims_among_them() -> None:
+    """No renewal is sent while it is under way, nor after it."""
+    table = Table()
+    table.claim(lease=30.0)
+    table.ask(several.complete_many(["t3st-1", "t3st-7"]))
+    (asked,) = table.sent()
+    assert asked["ids"] == ["t3st-1", "t3st-7"]
+    table.now += 20.0
+    table.protocol.handle_timer(table.now)
+    assert table.sent() == []
+    done = {"node": NODE, "ready": [], "next": None, "code": None, "next_error": None}
+    table.answer(asked, results=[done, done])
+    assert table.protocol.held == {}
+
+
+def test_refusal_of_several_costs_the_claims_that_its_faults_name() -> None:
+    """Another claim among them is held on, for nothing was done."""
+    table = Table()
+    kept, lost = table.claim().held, table.ask(requests.claim("t3st-2", actor="b"))
+    claimed = {"id": "t3st-2", "gen": 3, "expires_in": 30.0, "node": {**NODE, "id": "t3st-2", "gen": 3}}
+    table.answer(table.sent()[-1], **claimed)
+    assert kept is not None
+    assert lost.held is not None
+    table.ask(several.release_many(["t3st-1", "t3st-2"]))
+    fault = {"index": 1, "id": "t3st-2", "code": "terminal", "message": "release: t3st-2 is cancelled, not held"}
+    error = {"code": "terminal", "message": fault["message"], "faults": [fault]}
+    table.protocol.receive_line(json.dumps({"rid": table.sent()[-1]["rid"], "error": error}).encode(), table.now)
+    assert (kept.lost, lost.held.lost) == (None, "terminal")
+    assert not kept.ending
+
+
+def test_renewal_of_several_extends_each_claim() -> None:
+    """As that of one does."""
+    table = Table()
+    held = table.claim(lease=30.0).held
+    assert held is not None
+    table.ask(several.renew_many(["t3st-1"], lease=90.0))
+    table.answer(table.sent()[-1], results=[{"id": "t3st-1", "gen": 2, "expires_in": 90.0}])
+    assert held.expires_at == table.now + 90.0

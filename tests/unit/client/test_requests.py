@@ -13,7 +13,7 @@ import claimdag_client
 from claimdag_client import errors
 from claimdag_client._async import client as aio
 from claimdag_client._protocol import failure_text as ending
-from claimdag_client._protocol import messages, requests
+from claimdag_client._protocol import messages, requests, several
 from claimdag_client._sync import client as sync
 from claimdagd import wire
 
@@ -39,6 +39,16 @@ ASKED = [
     requests.unarchive("7q2f-1", actor="a", gen=1),
     requests.complete("7q2f-1", status="failed", summary="s", error="e", actor="a", gen=1),
     requests.cancel("7q2f-1", error="e", actor="a"),
+    several.renew_many(["7q2f-1", "7q2f-2"], actor="a", lease=math.inf, bound=True),
+    several.running_many(["7q2f-1"], actor="a", lease=5, bound=True),
+    several.release_many(["7q2f-1"], actor="a"),
+    several.reopen_many(["7q2f-1"], actor="a"),
+    several.reopen_failed(under="7q2f-1", actor="a"),
+    several.archive_many(["7q2f-1"], actor="a"),
+    several.unarchive_many(["7q2f-1"], actor="a"),
+    several.complete_many(["7q2f-1"], status="failed", error="e", actor="a", final=True),
+    several.cancel_many(("7q2f-1", "7q2f-2"), error="e", actor="a"),
+    several.cancel_under("7q2f-1", error="e", actor="a"),
     requests.reclaim(lease=5, actor="a"),
     requests.link("7q2f-1", "7q2f-2", when="after_any", actor="a"),
     requests.unlink("7q2f-1", "7q2f-2", when="after_any", actor="a"),
@@ -63,6 +73,11 @@ def test_ask_with_every_argument_is_a_request_of_the_protocol(ask: requests.Requ
 def test_vocabulary_covers_the_protocol() -> None:
     """Every op but those that have a form of their own (hello, and watch as `events`)."""
     assert {ask.op for ask in ASKED} == set(wire.REQUEST_TYPES) - {"hello", "watch"}
+
+
+def test_one_id_as_a_text_is_not_taken_for_its_letters() -> None:
+    """A text is a sequence too."""
+    assert several.cancel_many("7q2f-1").fields == {"ids": ["7q2f-1"]}
 
 
 def test_arguments_left_out_are_not_sent_and_null_is() -> None:
