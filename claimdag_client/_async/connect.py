@@ -42,7 +42,7 @@ async def open_connection(path: str, name: str, limit_s: float = HELLO_S) -> Ope
             return opened
     except TimeoutError:
         raise Unresponsive(
-            f"the daemon at {path} is there but does not answer (waited {limit_s:g} s)",
+            f"the daemon at {path} is there but does not answer (waited {limit_s:.3g} s)",
             remedy="it may be stopped or overloaded: see `ps` and its daemon.log",
         ) from None
     except (anyio.EndOfStream, anyio.BrokenResourceError):

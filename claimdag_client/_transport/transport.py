@@ -181,7 +181,7 @@ class Connection:
             return patience.left()
         except TimeoutError:
             raise Unresponsive(
-                f"{self._who()} is there but does not answer (waited {patience.limit_s:g} s)",
+                f"{self._who()} is there but does not answer (waited {patience.limit_s:.3g} s)",
                 remedy="it may be stopped or overloaded: see `ps` and its daemon.log",
             ) from None
 
