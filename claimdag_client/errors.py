@@ -272,6 +272,10 @@ class NothingRunnable(NoWork):
         return int(self.details.get("resources", 0))
 
     @property
+    def paused(self) -> int:
+        return int(self.details.get("paused", 0))
+
+    @property
     def next_expiry(self) -> float | None:
         return self.details.get("next_expiry")
 

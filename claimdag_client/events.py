@@ -17,7 +17,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """One mutation, as journaled: `nodes` are all those it changed, each as it was after the change.
 
     `seq` counts up by one; `at` is Unix seconds; `flips` names nodes whose derived status changed beside them, by
-    their new status; `gone` are the ids of pruned nodes.
+    their new status; `gone` are the ids of pruned nodes; `paused` the scopes paused
+    from then on, None for the whole graph, if that changed.
     """
 
     seq: int
@@ -28,6 +29,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     flips: dict[str, tuple[str, ...]] = {}
     gone: tuple[str, ...] = ()
     capacity: dict[str, int] | None = None
+    paused: tuple[str | None, ...] | None = None
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -51,7 +51,7 @@ def open_service(
     graph = Graph(recovered.tag, max_nodes=max_nodes, default_lease_s=lease_s, starvation=starvation)
     with gc_paused():
         try:
-            graph.load(recovered.nodes, recovered.capacities, recovered.next_number, clock.now())
+            graph.load(recovered.nodes, recovered.capacities, recovered.next_number, clock.now(), recovered.paused)
         except ValueError as exc:
             remedy = "Every line verifies, so this is a bug of claimdagd: keep a copy of the directory and report it"
             raise StateError(directory, None, str(exc), remedy) from exc

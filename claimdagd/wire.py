@@ -301,6 +301,14 @@ class SetCapacity(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     units: Capacity
 
 
+class Pause(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="pause", omit_defaults=True):
+    under: str | None = None
+
+
+class Resume(Mutation, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="resume", omit_defaults=True):
+    under: str | None = None
+
+
 class Watch(Request, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="watch", omit_defaults=True):
     from_: Gen | None = msgspec.field(name="from", default=None)
     under: str | None = None
@@ -354,6 +362,8 @@ AnyRequest: TypeAlias = (
     | Unlink
     | Resources
     | SetCapacity
+    | Pause
+    | Resume
     | Watch
     | Wait
     | Log
@@ -482,12 +492,17 @@ class Ids(Reply, frozen=True, kw_only=True):
     ids: tuple[str, ...]
 
 
+class PausedOk(Reply, frozen=True, kw_only=True):
+    #: The scopes that are paused now; None is the whole graph.
+    paused: tuple[str | None, ...] = ()
+
+
 class Nodes(Reply, frozen=True, kw_only=True):
     nodes: tuple[NodeView, ...]
 
 
 class Reason(Reply, frozen=True, kw_only=True):
-    """One reason why a node is as it is: type is dep, resource, blocked, group, holder or deadlock."""
+    """One reason why a node is as it is: type is dep, resource, blocked, group, holder, time, paused or deadlock."""
 
     type: str
     text: str = ""

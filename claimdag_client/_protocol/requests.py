@@ -329,6 +329,19 @@ def capacity(resource: str, units: int, *, actor: str | None = None) -> Request[
     return _request("capacity", wire.ResourceView, resource=resource, units=units, actor=actor)
 
 
+def pause(*, under: str | None = None, actor: str | None = None) -> Request[tuple[str | None, ...]]:
+    """Pause the graph, or the subtree `under`: nothing new is claimed there, and what is held goes on.
+
+    Returns the scopes that are paused then, None for the whole graph. It outlives a restart of the daemon.
+    """
+    return _request("pause", wire.PausedOk, lambda ok: ok.paused, under=under, actor=actor)
+
+
+def resume(*, under: str | None = None, actor: str | None = None) -> Request[tuple[str | None, ...]]:
+    """Lift the pause of the graph, or of `under`, and no other; return the scopes that are paused still."""
+    return _request("resume", wire.PausedOk, lambda ok: ok.paused, under=under, actor=actor)
+
+
 def wait(*ids: str, timeout: float | None = None, under: str | None = None) -> Request[tuple[wire.NodeView, ...]]:
     """Wait until all of these nodes are finished, and return them. Raises Timeout after `timeout` seconds.
 

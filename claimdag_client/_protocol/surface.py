@@ -116,6 +116,8 @@ class Surface(Generic[ClaimT]):
     unlink = Operation(requests.unlink)
     resources = Operation(requests.resources)
     capacity = Operation(requests.capacity)
+    pause = Operation(requests.pause)
+    resume = Operation(requests.resume)
     wait = Operation(requests.wait)
     log = Operation(requests.log)
     stats = Operation(requests.stats)

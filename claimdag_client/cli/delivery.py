@@ -6,7 +6,7 @@ any caller, and the node would be held until the lease ends. This module is impo
 
 from __future__ import annotations
 
-from claimdag_client.cli.render.text import clean, counted, some
+from claimdag_client.cli.render.text import clean, counted, paused_text, some
 from claimdag_client.errors import ClaimdagError
 
 TYPE_CHECKING = False
@@ -67,6 +67,8 @@ def _told(request: Mapping[str, Any], ok: Mapping[str, Any]) -> str:
         return f"{op} {some(ok['ids'], 8) or 'nothing'}"
     if op == "capacity":
         return f"capacity of {clean(request.get('resource'))} is {clean(request.get('units'))}"
+    if "paused" in ok:
+        return paused_text(ok["paused"]) or "nothing is paused"
     named = ok.get("id", request.get("id"))
     gen = f" gen={clean(ok['gen'])}" if "gen" in ok else ""
     return f"{op}{'' if named is None else ' ' + clean(named)}{gen}"

@@ -67,7 +67,8 @@ def read(place: Endpoint) -> OfflineState:
     age = f"last written {duration(max(0.0, found.age))} ago, at {clock(found.at)}"
     graph = Graph(found.state.tag)
     try:
-        graph.load(found.state.nodes, found.state.capacities, found.state.next_number, time.monotonic())
+        state = found.state
+        graph.load(state.nodes, state.capacities, state.next_number, time.monotonic(), state.paused)
     except ValueError as exc:
         raise Unreadable(f"{directory}: {exc}", "keep a copy of the directory and report it") from None
     return OfflineState(directory, age, list(found.state.notes), graph)

@@ -110,6 +110,7 @@ def _held_up(details: Mapping[str, Any]) -> list[str]:
         ("blocked", "blocked by hand"),
         ("leases", "held by others"),
         ("resources", "waiting for units of a resource"),
+        ("paused", "paused"),
     )
     lines = []
     if counted := ", ".join(f"{details[name]} {words}" for name, words in what if details.get(name)):
@@ -130,4 +131,6 @@ def _way_out(details: Mapping[str, Any]) -> str:
             return f"{more} makes more of it, or end one of them: claimdag cancel {deadlock['subtrees'][-1]}"
     if details.get("stuck") and details.get("blocked"):
         return "claimdag list --status blocked, then release one: claimdag upsert ID --status todo"
+    if details.get("paused"):
+        return "claimdag status says what is paused, claimdag resume lifts it"
     return "claimdag status"

@@ -12,10 +12,10 @@ import msgspec
 
 from claimdagd.core.graph import Graph
 from claimdagd.core.mutation import Mutation
-from claimdagd.core.operations import capacity, claim, complete, edges, leases, lifecycle, many, submit, upsert
+from claimdagd.core.operations import capacity, claim, complete, edges, leases, lifecycle, many, pause, submit, upsert
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Vertex
-from claimdagd.model import Process, Status
+from claimdagd.model import Node, Process, Status
 from claimdagd.wire import (
     Archive,
     Cancel,
@@ -24,11 +24,13 @@ from claimdagd.wire import (
     Code,
     Complete,
     Link,
+    Pause,
     Reclaim,
     Release,
     Renew,
     Reopen,
     Request,
+    Resume,
     Running,
     SetCapacity,
     Submit,
@@ -47,6 +49,8 @@ class Result(msgspec.Struct, gc=False):
     next: Vertex | None = None
     next_refusal: Refusal | None = None
     name: str | None = None
+    #: The scopes paused after a pause or a resume; None among them is the whole graph.
+    paused: list[str | None] | None = None
     #: Whether this was a complete that had been done before.
     repeated: bool = False
     #: What it did with each node, where the request may name several.
@@ -96,7 +100,7 @@ def _remember_completions(graph: Graph, results: list[Result], mutation: Mutatio
 def _claimed_again(mutation: Mutation, v: Vertex) -> tuple[str, ...]:
     """Return the id of the node that `next` claimed if this very completion had made it ready."""
     before = next((old for x, old, *_ in mutation.undo_log if x is v), None)
-    return (v.record.id,) if before is not None and not isinstance(before, str) and before.status == "todo" else ()
+    return (v.record.id,) if isinstance(before, Node) and before.status == "todo" else ()
 
 
 def expire(graph: Graph, now: float, wall: float) -> tuple[Vertex, Mutation] | None:
@@ -210,5 +214,7 @@ _OPERATIONS: dict[type[Request], Callable[[Graph, Any, int | None], Result]] = {
     Reclaim: lambda graph, r, _: Result(ids=leases.reclaim(graph, r)),
     Link: lambda graph, r, _: Result(edges.link(graph, r)),
     Unlink: lambda graph, r, _: Result(edges.unlink(graph, r)),
+    Pause: lambda graph, r, _: Result(paused=pause.pause(graph, r)),
+    Resume: lambda graph, r, _: Result(paused=pause.resume(graph, r)),
     SetCapacity: lambda graph, r, _: Result(name=capacity.set_capacity(graph, r)),
 }

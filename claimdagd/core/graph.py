@@ -55,6 +55,7 @@ class Graph:
         self.work, self.groups = indexes.work, indexes.groups
         self.leases, self.ranks, self.links = indexes.leases, indexes.ranks, indexes.links
         self.resources, self.ready_queue = indexes.resources, indexes.ready_queue
+        self.pauses = indexes.ready_queue.pauses
         self.start_times = indexes.start_times
         self._waiting_for_time = indexes.start_times.waiting
         self.finished = indexes.finished
@@ -115,7 +116,9 @@ class Graph:
         reservations = self.ready_queue.reservations
         reservations.bypasses = []
         for v, old, lease, _ in reversed(undo_log):
-            if v is None:
+            if isinstance(old, tuple):
+                self.indexes.set_paused(old)
+            elif v is None:
                 assert isinstance(old, str)
                 self.indexes.set_capacity(old, lease)  # type: ignore[arg-type]
             else:
@@ -178,6 +181,8 @@ class Graph:
         """Remove a node that was pruned. Its children must be gone already."""
         if v.children or not v.present:
             raise ValueError(f"{v.record.id} has children or is not in the graph: it cannot be dropped")
+        if v in self.pauses.roots:
+            self.set_paused(tuple(x for x in self.pauses.scopes if x is not v))
         self._undo_log.append((v, v.record, v.lease, False))
         self._apply(v, v.record, None, None)
 
@@ -185,6 +190,11 @@ class Graph:
         """Set the capacity of a resource."""
         self._undo_log.append((None, resource, self.resources.configured.get(resource), False))
         self.indexes.set_capacity(resource, units)
+
+    def set_paused(self, scopes: tuple[Vertex | None, ...]) -> None:
+        """Pause exactly `scopes`; None among them is the whole graph."""
+        self._undo_log.append((None, self.pauses.scopes, scopes, False))
+        self.indexes.set_paused(scopes)
 
     def set_lease(self, v: Vertex, lease: Lease) -> None:
         """Move a live claim's lease. Not a mutation: a renewal is not journaled."""
@@ -238,7 +248,14 @@ class Graph:
 
     # ---------------------------------------------------------------------------------------------------- loading
 
-    def load(self, nodes: dict[str, Node], capacities: dict[str, int], next_number: int, now: float) -> None:
+    def load(
+        self,
+        nodes: dict[str, Node],
+        capacities: dict[str, int],
+        next_number: int,
+        now: float,
+        paused: Sequence[str | None] = (),
+    ) -> None:
         """Fill an empty graph with a recovered state. Every held node gets a fresh lease from `now` on.
 
         Raises ValueError if a record names a parent that is not among `nodes`.
@@ -261,6 +278,9 @@ class Graph:
         self.next_number = max(next_number, max((v.number for v in self.vertices.values()), default=0) + 1)
         self.derive_statuses()
         self._undo_log.clear()
+        if paused:
+            known = [scope for scope in paused if scope is None or scope in self.vertices]
+            self.indexes.set_paused(tuple(None if scope is None else self.vertices[scope] for scope in known))
         # Now, and not with the first claim: no request waits for an answer yet.
         self.ranks.build(self.vertices.values())
         self.ready_queue.refresh()

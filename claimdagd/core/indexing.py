@@ -76,6 +76,11 @@ class Indexes:
         self.changes += 1
         self.resources.set_capacity(resource, units)
 
+    def set_paused(self, scopes: tuple[Vertex | None, ...]) -> None:
+        """Pause exactly `scopes`; None among them is the whole graph."""
+        self.changes += 1
+        self.ready_queue.pauses.set(scopes)
+
     def apply(self, v: Vertex, old: Node | None, new: Node | None, lease: Lease | None, reshaped: bool = True) -> None:
         """Follow a change of `v` from record `old` to `new`; None for `old`: it is new, for `new`: it is dropped."""
         self.changes += 1

@@ -132,7 +132,13 @@ def _check_ranks(graph: Graph) -> None:
 
 def _check_queue(graph: Graph) -> None:
     ready = [v for v in graph.vertices.values() if v.record.status is Status.READY and not v.group]
-    queue = graph.ready_queue
+    queue, pauses = graph.ready_queue, graph.pauses
+    assert pauses.roots.keys() == {v for v in pauses.scopes if v is not None}
+    assert pauses.everything is (None in pauses.scopes)
+    assert all(root.present for root in pauses.roots)
+    paused = {x for root in pauses.roots for x in subtree(root)}
+    assert pauses.held_back.keys() == paused & set(ready), "what is held back is not what is paused"
+    ready = [v for v in ready if v not in paused]
     assert queue.free_count == sum(v.bucket is None for v in ready)
     for v in ready:
         entry = v.queue_entry

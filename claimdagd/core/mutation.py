@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from claimdagd.core.state import Lease, Vertex
+from claimdagd.core.state import Lease, Vertex, scope_ids
 from claimdagd.model import TERMINAL, Node, Status
 
+#: Paused scopes, None among them for the whole graph.
+Paused: TypeAlias = "tuple[Vertex | None, ...]"
 #: One step: the vertex, its record and lease before, and whether the change is derived. No vertex: the capacity of the
-#: resource named, with the units configured before.
-Step: TypeAlias = "tuple[Vertex | None, Node | str | None, Lease | int | None, bool]"
+#: resource named, with the units configured before; or the paused scopes before and after.
+Step: TypeAlias = "tuple[Vertex | None, Node | str | Paused | None, Lease | int | Paused | None, bool]"
 
 READY = Status.READY
 
@@ -38,9 +40,13 @@ class Mutation(msgspec.Struct):
     bypasses: Sequence[tuple[Vertex, int, int]]
     #: Whether it moved a lease that belongs to a connection.
     ends_bound_claim: bool
+    #: The ids of the paused scopes after it, None for the whole graph; or None if no pause changed.
+    paused: list[str | None] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.nodes or self.status_changes or self.pruned or self.capacity is not None)
+        return bool(
+            self.nodes or self.status_changes or self.pruned or self.capacity is not None or self.paused is not None
+        )
 
 
 def summarize(undo_log: list[Step], number_before: int, capacity_of: Callable[[str], int]) -> Mutation:
@@ -52,12 +58,11 @@ def summarize(undo_log: list[Step], number_before: int, capacity_of: Callable[[s
         single = count < 2 or undo_log[0][0] is not undo_log[1][0]
     nodes, ended, made_ready, pruned = [], [], [], []
     status_changes: dict[str, list[str]] = {}
-    capacity: dict[str, int] | None = None
+    settings: list[tuple[Any, Any]] = []
     ends_bound_claim = False
     for v, old, lease, derived in undo_log if single else _one_step_each(undo_log):
         if v is None:
-            assert isinstance(old, str)
-            capacity = {**(capacity or {}), old: capacity_of(old)}
+            settings.append((old, lease))
             continue
         if lease is not None and lease.conn is not None:  # type: ignore[union-attr]
             ends_bound_claim = True
@@ -78,9 +83,29 @@ def summarize(undo_log: list[Step], number_before: int, capacity_of: Callable[[s
             ended.append(v)
         if status is READY and not v.group:
             made_ready.append(record.id)
+    capacity, paused = _settings(settings, capacity_of) if settings else (None, None)
     return Mutation(
-        undo_log, number_before, nodes, status_changes, pruned, capacity, made_ready, ended, (), ends_bound_claim
+        undo_log,
+        number_before,
+        nodes,
+        status_changes,
+        pruned,
+        capacity,
+        made_ready,
+        ended,
+        (),
+        ends_bound_claim,
+        paused,
     )
+
+
+def _settings(
+    settings: list[tuple[Any, Any]], capacity_of: Callable[[str], int]
+) -> tuple[dict[str, int] | None, list[str | None] | None]:
+    """Return the capacities that were set and the scopes paused last, each None if there are none."""
+    capacity = {old: capacity_of(old) for old, _ in settings if isinstance(old, str)}
+    pauses = [after for old, after in settings if isinstance(old, tuple)]
+    return capacity or None, scope_ids(pauses[-1]) if pauses else None
 
 
 def _one_step_each(undo_log: list[Step]) -> list[Step]:
@@ -88,7 +113,7 @@ def _one_step_each(undo_log: list[Step]) -> list[Step]:
 
     A merged step is derived if all of them were, and its lease is one that belongs to a connection, if any does.
     """
-    steps: dict[Vertex | Node | str | None, Step] = {}
+    steps: dict[Vertex | Node | str | Paused | None, Step] = {}
     for step in undo_log:
         v, was, lease, derived = step
         key = was if v is None else v

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -200,3 +200,18 @@ class Vertex:
 
     def __repr__(self) -> str:
         return f"<{self.record.id} {self.record.status}>"
+
+
+class RankSource(Protocol):
+    """What the ready queue needs to know of the ranks."""
+
+    dirty: dict[Vertex, int]
+    #: Ready vertices whose place in the order may have changed; the ready queue takes them out.
+    requeue: dict[Vertex, None]
+
+    def update(self) -> None: ...
+
+
+def scope_ids(scopes: tuple[Vertex | None, ...]) -> list[str | None]:
+    """Return the ids of `scopes`; None stands for the whole graph."""
+    return [None if v is None else v.record.id for v in scopes]

@@ -132,6 +132,7 @@ class Batch:
             once,
             reply if once is not None else None,
             graph.next_number,
+            mutation.paused,
         )
 
     def commit(self) -> None:

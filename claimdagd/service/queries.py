@@ -89,6 +89,7 @@ def _stats(info: ServiceInfo, r: wire.Stats) -> bytes:
             "statuses": {status.value: n for status, n in counts.items()},
             "nodes": sum(counts.values()),
             "live": graph.live if under is None else live_under(graph, under),
+            "paused": graph.pauses.ids(),
             "parked": now.parked,
             "watchers": now.watchers,
             "connections": now.connections,

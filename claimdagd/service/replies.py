@@ -131,6 +131,10 @@ def _resource(graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
     return _encode(resource_view(graph, result.name))
 
 
+def _paused(_graph: Graph, _r: Any, result: Result, _recs: Records) -> bytes:
+    return _encode({"paused": result.paused})
+
+
 def reply_of(graph: Graph, r: wire.Request, result: Result, recs: Records) -> bytes:
     """Return the `ok` object that answers `r`; where it names several nodes, one entry for each in `results`."""
     encode = REPLIES[type(r)]
@@ -156,4 +160,6 @@ REPLIES: dict[type[wire.Request], Callable[[Graph, Any, Result, Records], bytes]
     wire.Link: _node,
     wire.Unlink: _node,
     wire.SetCapacity: _resource,
+    wire.Pause: _paused,
+    wire.Resume: _paused,
 }

@@ -59,7 +59,8 @@ class Snapshots:
     def state(self) -> tuple[SnapshotHead, Sequence[Node], list[tuple[str, bytes]]]:
         """Return the whole state after the last entry. The nodes are read when they are asked for."""
         graph, now = self._graph, self._clock.wall()
-        head = SnapshotHead(graph.tag, self._store.seq, now, graph.next_number, dict(graph.resources.configured))
+        capacities, paused = dict(graph.resources.configured), graph.pauses.ids()
+        head = SnapshotHead(graph.tag, self._store.seq, now, graph.next_number, capacities, paused)
         return head, Records(list(graph.vertices.values())), list(self._once.items())
 
     def _limit_journal(self) -> None:

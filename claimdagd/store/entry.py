@@ -30,8 +30,8 @@ class JournalHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     next: Annotated[int, Meta(ge=1)]
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """One mutation, as read back. Every field is always written, so every field is required."""
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """One mutation, as read back. Every field is always written, so every field is required, but for `paused`."""
 
     seq: Count
     at: float
@@ -43,6 +43,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     capacity: dict[str, Count] | None
     once: str | None
     reply: Raw
+    #: The scopes paused from then on, null for the whole graph; only in an entry that changes them.
+    paused: list[str | None] | None = None
     next: Annotated[int, Meta(ge=1)]
     crc: str
 
@@ -73,15 +75,17 @@ def entry_line(
     once: str | None,
     reply: bytes | None,
     next_number: int,
+    paused: Sequence[str | None] | None = None,
 ) -> bytes:
     """Return a whole journal line, newline and checksum included. This is on the path of every request.
 
     `nodes` are the changed nodes as they are after, `flips` the other nodes whose derived status changed, by their new
     status, `gone` the nodes pruned; `capacity` holds only the resources that changed, `reply` is the `ok` object that
-    the token `once` gets again, and `next_number` the next id number to mint. `nodes` and `reply` are JSON already;
-    `at` is finite, `op` an op's name and `actor` a name, which need no escaping.
+    the token `once` gets again, `paused` the paused scopes if they changed, and `next_number` the next id number to
+    mint. `nodes` and `reply` are JSON already; `at` is finite, `op` an op's name and `actor` a name, which need no
+    escaping.
     """
-    head = b'{"seq":%d,"at":%b,"op":"%b","actor":%b,"nodes":[%b],"flips":%b,"gone":%b,%b"next":%d' % (
+    head = b'{"seq":%d,"at":%b,"op":"%b","actor":%b,"nodes":[%b],"flips":%b,"gone":%b,%b%b"next":%d' % (
         seq,
         _encode(at),
         op.encode(),
@@ -93,6 +97,7 @@ def entry_line(
         if capacity is None and once is None
         else b'"capacity":%b,"once":%b,"reply":%b,'
         % (_encode(capacity), _encode(once), NULL if reply is None else reply),
+        b"" if paused is None else b'"paused":%b,' % _encode(paused),
         next_number,
     )
     return b'%b,"crc":"%08x"}\n' % (head, crc32(head))

@@ -50,6 +50,7 @@ class Recovered:
     next_number: int = 1
     nodes: dict[str, Node] = field(default_factory=dict)
     capacities: dict[str, int] = field(default_factory=dict)
+    paused: tuple[str | None, ...] = ()
     once: dict[str, bytes] = field(default_factory=dict)
     ledger: list[bytes] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -197,6 +198,7 @@ class StateReader:
         self._name_graph(header.graph)
         state.seq = state.snapshot_seq = header.seq
         state.next_number, state.capacities, state.at = header.next, header.capacities, header.at
+        state.paused = header.paused
 
     def _take_footer(self, path: str, number: int, footer: Footer, total: int) -> None:
         state, header = self._state, self._header
@@ -318,6 +320,8 @@ class StateReader:
             return reason
         if record.capacity:
             state.capacities.update(record.capacity)
+        if record.paused is not None:
+            state.paused = tuple(record.paused)
         if record.once is not None:
             _remember(state, record.once, bytes(record.reply))
         state.seq, state.next_number = max(state.seq, record.seq), max(state.next_number, record.next)

@@ -34,10 +34,12 @@ class SnapshotHead(msgspec.Struct, frozen=True):
     at: float
     next: int
     capacities: dict[str, int] = {}
+    #: The paused scopes, None for the whole graph.
+    paused: Sequence[str | None] = ()
 
 
-class SnapshotHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line. `nodes` and `once` count the lines to come."""
+class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The first line. `nodes` and `once` count the lines to come; `paused` is there only if something is paused."""
 
     format: int
     graph: Tag
@@ -45,6 +47,7 @@ class SnapshotHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: float
     next: Annotated[int, Meta(ge=1)]
     capacities: dict[str, Count]
+    paused: tuple[str | None, ...] = ()
     nodes: Count
     once: Count
 
@@ -69,7 +72,7 @@ class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sum: str
 
 
-class _SealedHeader(SnapshotHeader, frozen=True, forbid_unknown_fields=True):
+class _SealedHeader(SnapshotHeader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     crc: str
 
 
@@ -91,7 +94,10 @@ decode_footer = msgspec.json.Decoder(_SealedFooter).decode
 
 def encode_snapshot(head: SnapshotHead, nodes: Sequence[Node], once: Sequence[tuple[str, bytes]]) -> Iterator[bytes]:
     """Yield the bytes of the file, in blocks of at most SLICE lines."""
-    header = SnapshotHeader(FORMAT, head.graph, head.seq, head.at, head.next, head.capacities, len(nodes), len(once))
+    header = SnapshotHeader(
+        format=FORMAT, graph=head.graph, seq=head.seq, at=head.at, next=head.next, capacities=head.capacities,
+        paused=tuple(head.paused), nodes=len(nodes), once=len(once),
+    )  # fmt: skip
     block = with_crc(_encode(header))
     total = crc32(block)
     yield block

@@ -72,7 +72,14 @@ class Store:
             self._snapshot_identity = self._files.identity(self._snapshot_fd)
         if recovered.salvaged:
             # Snapshot first: with the old journal beside it that is damage still, never a smaller graph.
-            head = SnapshotHead(recovered.tag, recovered.seq, recovered.at, recovered.next_number, recovered.capacities)
+            head = SnapshotHead(
+                recovered.tag,
+                recovered.seq,
+                recovered.at,
+                recovered.next_number,
+                recovered.capacities,
+                recovered.paused,
+            )
             for _ in self._write(head, list(recovered.nodes.values()), list(recovered.once.items()), 0):
                 pass
         if recovered.layout is None:

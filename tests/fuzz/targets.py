@@ -194,7 +194,7 @@ def _salvage(disk: Disk, before: dict[str, bytes]) -> None:
 
 def _load(found: Recovered) -> None:
     graph = Graph(found.tag)
-    graph.load(found.nodes, found.capacities, found.next_number, 0.0)
+    graph.load(found.nodes, found.capacities, found.next_number, 0.0, found.paused)
 
 
 def a_state() -> dict[str, bytes]:

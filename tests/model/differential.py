@@ -95,7 +95,7 @@ class Pair:
         self.tally[f"{op} ok"] += 1
         assert not isinstance(expected, Refused), f"{request}: core accepts, model refuses {expected.code}"
         self.check_units(before[0], request)
-        self.check_entry(before[0], request)
+        self.check_entry(before[0], request, before[-1])
         made = tuple(node_id for node_id in self.core.nodes() if node_id not in before[0])
         self.trace[-1] = replace(self.trace[-1], made=made)
         self.compare_replies(request, reply, expected)
@@ -109,7 +109,7 @@ class Pair:
         for resource, units in now.items():
             assert units <= max(self.model.capacity(resource), was.get(resource, 0)), f"{request}: {resource}"
 
-    def check_entry(self, before: dict[str, Node], request: wire.Request) -> None:
+    def check_entry(self, before: dict[str, Node], request: wire.Request, before_pauses: list[str | None]) -> None:
         """What the journal is told of a mutation is all that changed: put onto the nodes before, it makes them."""
         if isinstance(request, wire.Ready):
             return
@@ -123,6 +123,8 @@ class Pair:
                 replayed[node_id] = msgspec.structs.replace(replayed[node_id], status=Status(status))
         for node_id in mutation.pruned:
             del replayed[node_id]
+        paused = before_pauses if mutation.paused is None else mutation.paused
+        assert paused == self.core.graph.pauses.ids(), f"{request}: the journal would not tell of a pause"
         assert replayed == self.core.nodes(), f"{request}: the journal would not tell all of it"
         ended = {n.id for n in replayed.values() if n.status in TERMINAL and not is_over(before.get(n.id))}
         assert {v.record.id for v in mutation.ended} == ended, f"{request}: ended"
@@ -160,7 +162,7 @@ class Pair:
         if self.is_watched:
             queue = [(node["id"], node["runnable"]) for node in self.core.apply(wire.Ready())["nodes"]]
         passes = {node_id: self.core.passes(node_id) for node_id in graph.vertices}
-        return self.core.nodes(), self.core.capacities(), graph.next_number, queue, passes
+        return self.core.nodes(), self.core.capacities(), graph.next_number, queue, passes, graph.pauses.ids()
 
     def compare_refusals(self, request: wire.Request, refusal: Refusal, expected: Refused) -> None:
         faults = refusal.details.get("faults")
@@ -174,6 +176,7 @@ class Pair:
             if name in expected.details:
                 assert refusal.details[name] == expected.details[name], f"{refusal.code}: {name}"
         if refusal.code == wire.Code.NOTHING_RUNNABLE:
+            assert refusal.details.get("paused") == expected.details.get("paused"), "nothing_runnable: paused"
             for name in ("deps", "blocked", "leases", "resources", "next_expiry", "stuck"):
                 assert refusal.details[name] == expected.details[name], f"nothing_runnable: {name}"
         if refusal.code == wire.Code.CYCLE:
@@ -229,6 +232,7 @@ class Pair:
         """Every node, the queue, the resources and the deadlocks are the same in both."""
         self.core.check()
         assert set(self.core.nodes()) == set(self.model.items)
+        assert self.core.graph.pauses.ids() == self.model.paused
         for node_id in self.model.items:
             self.compare_views(self.core.view(node_id), self.model.view(node_id), "state")
             assert self.core.passes(node_id) == self.model.items[node_id].passes, f"passes of {node_id}"

@@ -109,6 +109,8 @@ class Model:
         self.starvation = starvation
         self.items: dict[str, Item] = {}
         self.capacities: dict[str, int] = {}
+        #: The paused scopes, None for the whole graph.
+        self.paused: list[str | None] = []
         self.minted = 0
         self.last_starved = 0
         self.now = 0.0
@@ -127,6 +129,7 @@ class Model:
         other = copy.copy(self)
         other.items = {key: copy.copy(item) for key, item in self.items.items()}
         other.capacities = dict(self.capacities)
+        other.paused = list(self.paused)
         return other
 
     def restore(self, saved: Model) -> None:
@@ -327,6 +330,14 @@ class Model:
         """Work that somebody may yet be given."""
         return item.is_open and not item.is_group
 
+    def is_paused(self, item: Item) -> bool:
+        """Whether it may not be claimed: the graph is paused, or it, or anything above it."""
+        return None in self.paused or self.is_set_aside(item)
+
+    def is_set_aside(self, item: Item) -> bool:
+        """Whether a pause of it or of a node above keeps it out of every line."""
+        return any(other.id in self.paused for other in (item, *self.above(item)))
+
     def ready_work(self) -> list[Item]:
         return [item for item in self.items.values() if not item.is_group and self.status(item) == Status.READY]
 
@@ -403,6 +414,7 @@ class Model:
             item
             for item in sorted(self.ready_work(), key=lambda item: item.starved or 0)
             if item.starved is not None
+            and not self.is_set_aside(item)
             and live
             and not any(t.lender is None and t.units > self.capacity(t.resource) for t in self.takes(item))
             and awaits_somebody(item)
@@ -444,6 +456,8 @@ class Model:
         taken = {take.resource for take in self.takes(chosen) if take.lender is None}
         fronts: dict[Any, Item] = {}
         for item in sorted(self.ready_work(), key=key):
+            if self.is_set_aside(item):
+                continue
             if item.starved is None and (chosen.starved is not None or self.demand(item) != self.demand(chosen)):
                 fronts.setdefault(self.demand(item), item)
         for item in [item for item in fronts.values() if key(item) < key(chosen) and not self.is_runnable(item)]:
@@ -734,6 +748,7 @@ class Model:
             oldest = min(roots, key=lambda item: (not item.archived, item.finished_at or 0.0, item.number))
             for item in [oldest, *self.below(oldest)]:
                 del self.items[item.id]
+                self.paused = [scope for scope in self.paused if scope != item.id]
 
     def change(self, item: Item, request: wire.Upsert | wire.SubmitNode, *, created: bool) -> None:
         """Set fields, check the result, and judge the edges that were added."""
@@ -870,7 +885,7 @@ class Model:
             raise Refused(Code.ASSIGNEE_BUSY, id=item.id, gen=item.gen)
         if item.held or item.outcome or item.blocked:
             raise Refused(Code.NOT_CLAIMABLE)
-        if self.is_early(item):
+        if self.is_early(item) or self.is_paused(item):
             raise Refused(Code.NOT_CLAIMABLE)
         if self.status(item) != Status.READY:
             raise Refused(Code.DEPS_UNSATISFIED)
@@ -926,7 +941,22 @@ class Model:
 
     def do_ready(self, request: wire.Ready) -> dict[str, Any]:
         queue = self.queue(self.ready_work(), request.role, request.slack, strict=request.strict)
-        return {"nodes": [{"id": item.id, "runnable": self.is_runnable(item)} for item in queue]}
+        return {"nodes": [{"id": item.id, "runnable": self.may_run(item)} for item in queue]}
+
+    def may_run(self, item: Item) -> bool:
+        return not self.is_paused(item) and self.is_runnable(item)
+
+    def do_pause(self, request: wire.Pause | wire.Resume) -> dict[str, Any]:
+        """Law 10.4, 10.5."""
+        self.scope(request.under)
+        if request.under not in self.paused:
+            self.paused.append(request.under)
+        return {"paused": list(self.paused)}
+
+    def do_resume(self, request: wire.Resume) -> dict[str, Any]:
+        self.scope(request.under)
+        self.paused = [scope for scope in self.paused if scope != request.under]
+        return {"paused": list(self.paused)}
 
     def do_claim_next(self, request: wire.ClaimNext) -> dict[str, Any]:
         busy = self.holding(request.actor)
@@ -934,7 +964,7 @@ class Model:
             raise Refused(Code.ASSIGNEE_BUSY, id=busy.id, gen=busy.gen)
         # Law 5.11.
         scope = self.scope(request.under)
-        pool = [item for item in self.ready_work() if item in scope and self.is_runnable(item)]
+        pool = [item for item in self.ready_work() if item in scope and self.may_run(item)]
         queue = self.queue(pool, request.role, request.slack, strict=request.strict)
         if not queue:
             raise self.nothing(scope)
@@ -957,6 +987,7 @@ class Model:
         everywhere = [item for item in self.items.values() if item.is_open and not item.blocked and self.is_early(item)]
         early = [item for item in everywhere if item in scope]
         later = sum(not item.is_group for item in early)
+        ready = self.ready_work()
         begins: dict[str, Any] = {}
         if early:
             soonest = min(item.not_before for item in early if item.not_before is not None)
@@ -966,10 +997,13 @@ class Model:
             deps=states.count(Status.TODO) - later,
             blocked=states.count(Status.BLOCKED),
             leases=len(live),
-            resources=sum(1 for item in self.ready_work() if item in scope and not self.is_runnable(item)),
+            resources=sum(1 for i in ready if i in scope and not self.is_paused(i) and not self.is_runnable(i)),
+            **({"paused": sum(1 for item in ready if item in scope and self.is_paused(item))} if self.paused else {}),
             next_expiry=min((item.deadline - self.now for item in live), default=None),
-            # A claim, or a time, anywhere may free what the scope waits for.
-            stuck=not any(item.held for item in self.items.values()) and not everywhere,
+            # A claim, a time or a resume, anywhere, may free what the scope waits for.
+            stuck=not any(item.held for item in self.items.values())
+            and not everywhere
+            and not any(map(self.is_paused, ready)),
             **begins,
         )
 
@@ -1158,7 +1192,11 @@ class Model:
             "unmet": {(dep.on, dep.when) for dep in self.waits(item)},
             "lacking": {
                 (take.resource, take.units, take.lender)
-                for take in (self.lacks(item, self.kept_from(item)) if item in self.ready_work() else ())
+                for take in (
+                    self.lacks(item, self.kept_from(item))
+                    if item in self.ready_work() and not self.is_set_aside(item)
+                    else ()
+                )
             },
             "depth": self.depths()[node_id],
             "expires_in": item.deadline - self.now if item.held else None,

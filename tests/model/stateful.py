@@ -289,6 +289,17 @@ class Machine(RuleBasedStateMachine):
     def set_capacity(self, resource: str, units: int, undo: bool) -> None:
         self.run(wire.SetCapacity(resource=resource, units=units), undo=undo)
 
+    @rule(index=st.one_of(st.none(), indexes), lift=st.booleans(), undo=undoes)
+    def pause(self, index: int | None, lift: bool, undo: bool) -> None:
+        """Pause the graph or a subtree, or lift a pause, more often one that there is."""
+        paused = self.model.paused
+        if lift and paused:
+            self.run(wire.Resume(under=paused[(index or 0) % len(paused)]), undo=undo)
+        elif index is None or not self.model.items:
+            self.run(wire.Pause(), undo=undo)
+        else:
+            self.run(wire.Pause(under=self.choose(index, self.a_parent)), undo=undo)
+
     @precondition(lambda self: self.model.items)
     @rule(index=indexes, actor=actors, gen=gens, lease=leases, bound=st.booleans(), undo=undoes)
     def claim(self, index: int, actor: str, gen: str, lease: float | None, bound: bool, undo: bool) -> None:

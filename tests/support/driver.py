@@ -68,6 +68,8 @@ class Driver:
                 return {"id": result.v.record.id, "gen": result.v.record.gen}
             case wire.SetCapacity():
                 return msgspec.to_builtins(views.resource_view(self.graph, result.name or ""))
+            case wire.Pause() | wire.Resume():
+                return {"paused": result.paused}
             case wire.Submit() | wire.Cancel() | wire.Reclaim():
                 return {"ids": result.ids}
             case _:
@@ -107,7 +109,7 @@ class Driver:
         other = Driver(graph.max_nodes, graph.default_lease_s, graph.ready_queue.reservations.limit)
         other.now = self.now
         other.graph.start_times.judged = graph.start_times.judged
-        other.graph.load(self.nodes(), self.capacities(), graph.next_number, self.now)
+        other.graph.load(self.nodes(), self.capacities(), graph.next_number, self.now, graph.pauses.ids())
         return other
 
     def check(self) -> None:

@@ -59,6 +59,8 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
             "cancel": ("requests", "end a node and everything under it"),
             "rm": ("words", "cancel nodes and hide them from the list"),
             "reopen": ("requests", "bring a finished node back"),
+            "pause": ("requests", "let nothing new be claimed"),
+            "resume": ("requests", "lift a pause"),
             "reclaim": ("requests", "end claims that have gone quiet"),
             "archive": ("requests", "hide a finished node from the list"),
             "unarchive": ("requests", "show it there again"),

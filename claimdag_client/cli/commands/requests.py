@@ -112,6 +112,16 @@ COMMANDS: dict[str, Command] = {
         about="Set how many units of a resource there are. One that was never set has 1.",
         examples=("claimdag capacity gpu 2",),
     ),
+    "pause": Command(
+        op="pause", flags={"under": _SCOPE, "actor": "", "once": "", "json": ""}, show="paused",
+        about="Let nothing new be claimed, in the graph or under a node. What is held goes on. Says what is paused.",
+        examples=("claimdag pause", "claimdag pause --under 7q2f-1"),
+    ),
+    "resume": Command(
+        op="resume", flags={"under": _SCOPE, "actor": "", "once": "", "json": ""}, show="paused",
+        about="Lift the pause of the graph, or of a node, and no other. Says what is paused still.",
+        examples=("claimdag resume", "claimdag resume --under 7q2f-1"),
+    ),
     "log": Command(
         op="log", flags={"id": "only what concerns this node", "from": "", "entries": "", "json": ""}, show="log",
         rows="entries",

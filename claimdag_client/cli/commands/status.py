@@ -6,7 +6,7 @@ from claimdag_client.cli.command import Command
 from claimdag_client.cli.render.answers import deadlock_text
 from claimdag_client.cli.render.answers import resources as resource_lines
 from claimdag_client.cli.render.node import sign, waits_for
-from claimdag_client.cli.render.text import clean, cut, duration, pad, size_of_terminal, some
+from claimdag_client.cli.render.text import clean, cut, duration, pad, paused_text, size_of_terminal, some
 from claimdag_client.cli.session import DONE, Session
 from claimdagd.limits import GROUPS, LIVE
 
@@ -97,11 +97,12 @@ def _sections(answers: _Answers, paint: Paint) -> list[_Section]:
     holders = {node["id"]: node["assignee"] for node in held}
     deadlocks = (("", clean(deadlock_text(deadlock))) for deadlock in answers.stats.get("deadlocks") or ())
     in_use = [resource for resource in answers.resources if resource.get("used") or resource.get("waiting")]
+    paused = bool(answers.stats.get("paused"))
     resources = (("", line) for line in resource_lines({"resources": in_use}, paint))
     return [
         _Section("Deadlocks", deadlocks, "claimdag stats", "red"),
         _Section.of("Held", held, _held_line, "claimdag list"),
-        _Section.of("Ready", answers.ready, _ready_line, "claimdag ready"),
+        _Section.of("Ready", answers.ready, lambda node: _ready_line(node, paused), "claimdag ready"),
         _Section.of("Waiting", waiting, lambda node: _waiting_line(node, holders), "claimdag list --status todo"),
         _Section.of("Blocked by hand", answers.blocked, _plain_line, "claimdag list --status blocked"),
         _Section.of("Ending", answers.completing, _plain_line, "claimdag list --status completing"),
@@ -121,6 +122,8 @@ def _headline(stats: View, session: Session) -> str:
     words.append(f"graph {clean(session.connection.graph_told)}")
     if "uptime" in stats:
         words.append(f"up {duration(stats['uptime'])}")
+    if paused := paused_text(stats.get("paused") or ()):
+        words.append(session.paint(paused, "bold", "yellow"))
     words.append(clean(session.connection.path))
     return "  ".join(words)
 
@@ -151,14 +154,14 @@ def _held_line(node: View) -> str:
     return f"{clean(node['id'])}  {clean(node['assignee'])}  {facts}  {clean(node.get('summary', ''))}"
 
 
-def _ready_line(node: View) -> str:
+def _ready_line(node: View, paused: bool) -> str:
     words = [clean(node["id"])]
     if node.get("priority"):
         words.append(f"priority {node['priority']}")
     if node.get("role") not in (None, "unset"):
         words.append(f"for {clean(node['role'])}")
     if node.get("runnable") is False:
-        words.append(f"(waits {waits_for(node) or 'for units kept for another'})")
+        words.append(f"(waits {waits_for(node) or ('for a resume' if paused else 'for units kept for another')})")
     return "  ".join([*words, clean(node.get("summary", ""))])
 
 

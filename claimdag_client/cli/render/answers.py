@@ -5,7 +5,7 @@ The table of commands names these functions.
 
 from __future__ import annotations
 
-from claimdag_client.cli.render.text import clean, clean_lines, duration, number, size, some
+from claimdag_client.cli.render.text import clean, clean_lines, duration, number, paused_text, size, some
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,11 +122,18 @@ def log(ok: Answer, paint: Paint) -> Iterable[str]:
         yield from entry_lines(entry, paint)
 
 
+def paused(ok: Answer, paint: Paint) -> Iterable[str]:
+    """Yield what is paused after a pause or a resume."""
+    yield paused_text(ok.get("paused") or ()) or "nothing is paused"
+
+
 def stats(ok: Answer, paint: Paint) -> Iterable[str]:
     """Yield the daemon's counts, a line each."""
     forms = {"uptime": duration, "journal_bytes": size, "snapshot_bytes": size}
     for name, value in ok.items():
-        if name == "deadlocks":
+        if name == "paused":
+            yield f"{name:16}{paused_text(value) or 'nothing'}"
+        elif name == "deadlocks":
             for deadlock in value:
                 yield f"{'deadlock':16}{clean(deadlock_text(deadlock))}"
         elif isinstance(value, dict):

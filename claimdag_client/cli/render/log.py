@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimdag_client.cli.render.text import clean, clock, cut, some
+from claimdag_client.cli.render.text import clean, clock, cut, paused_text, some
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ def entry_lines(entry: Mapping[str, Any], paint: Paint) -> list[str]:
         lines.append(f"        {sign(status, paint)} {some(ids, 8)} {coloured(clean(status), status, paint)}")
     for name, units in (entry.get("capacity") or {}).items():
         lines.append(f"        {clean(name)}: {clean(units)} {'unit' if units == 1 else 'units'}")
+    if entry.get("paused") is not None:
+        lines.append(f"        {paused_text(entry['paused']) or 'nothing is paused'}")
     if entry.get("gone"):
         lines.append(f"        pruned: {some(entry['gone'], 8)}")
-    if not any(entry.get(part) for part in ("nodes", "flips", "capacity", "gone")):
+    if entry.get("paused") is None and not any(entry.get(part) for part in ("nodes", "flips", "capacity", "gone")):
         # It is there for its token alone: asked again, it is answered the same.
         lines[0] += "  nothing changed"
     return lines

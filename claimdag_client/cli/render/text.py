@@ -194,3 +194,10 @@ def some(items: Sequence[Any], limit: int = 4) -> str:
     """Return a few names out of many, clean, with how many more there are."""
     named = ", ".join(clean(item) for item in items[:limit])
     return f"{named} and {len(items) - limit} more" if len(items) > limit else named
+
+
+def paused_text(scopes: Sequence[str | None]) -> str:
+    """Return in words what is paused, None being the whole graph; nothing if nothing is."""
+    if None in scopes:
+        return "the graph is paused"
+    return f"paused: {some(scopes, 8)}" if scopes else ""

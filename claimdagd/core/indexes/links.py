@@ -156,7 +156,8 @@ class Links:
             if x.record.deps and self._outcome_targets(x) != x.outcome_deps:
                 self.unlink_deps(x)
                 self.link_deps(x)
-            if x.queue_entry is not None:
+            if x.queue_entry is not None or (x.record.status is Status.READY and not x.group):
+                # Held back for a pause, it is in no queue, and another place may let it go.
                 self._ready_queue.move(x, x.record.role)
             self.touched.append(x)
 

@@ -10,23 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Protocol
 
 from claimdagd.core.indexes.affinity import BROAD, by_affinity, first
+from claimdagd.core.indexes.pauses import Pauses
 from claimdagd.core.indexes.reservations import Bypass, Reservations, Semaphores
 from claimdagd.core.indexes.scopes import Scope, Scopes
-from claimdagd.core.state import Bucket, ClaimGrants, Entry, Queue, SchedulingClass, Vertex
+from claimdagd.core.state import Bucket, ClaimGrants, Entry, Queue, RankSource, SchedulingClass, Vertex
 from claimdagd.model import Grant, Role
-
-
-class RankSource(Protocol):
-    """What the ready queue needs to know of the ranks."""
-
-    dirty: dict[Vertex, int]
-    #: Ready vertices whose place in the order may have changed; the ready queue takes them out.
-    requeue: dict[Vertex, None]
-
-    def update(self) -> None: ...
 
 
 class ReadyQueue:
@@ -42,6 +32,7 @@ class ReadyQueue:
     def __init__(self, ranks: RankSource, resources: Semaphores, live: Mapping[str, Vertex], starvation: int) -> None:
         self._ranks = ranks
         self._requeue = ranks.requeue
+        self.pauses = Pauses(ranks.requeue)
         self._resources = resources
         self.reservations = Reservations(resources, live, starvation)
         #: Nodes that need no units; and the heads of the classes that are not deferred; by role.
@@ -69,6 +60,7 @@ class ReadyQueue:
     def remove(self, v: Vertex, role: Role) -> None:
         """Remove `v`, which is ready no longer and was filed under `role`."""
         self._requeue.pop(v, None)
+        self.pauses.held_back.pop(v, None)
         if v.queue_entry is not None:
             self._take_out(v, v.queue_entry, role)
         if v.bypass_count:
@@ -112,6 +104,10 @@ class ReadyQueue:
                 v = key[3]
                 entry = v.queue_entry
                 role = v.record.role
+                if self.pauses.roots and self.pauses.hold_back(v):
+                    if entry is not None:
+                        self._take_out(v, entry, role)
+                    continue
                 if entry is not None:
                     if entry == key:
                         continue
@@ -376,6 +372,8 @@ class ReadyQueue:
             under: only from this subtree.
         """
         self.refresh()
+        if self.pauses.everything:
+            return None
         top = self._top
         roles: Iterable[Role] = self.free.keys() | self.heads.keys() if self.heads else self.free
         if under is not None:

@@ -7,6 +7,7 @@ from claimdagd.core.indexes.links import gated_by, is_ancestor, unmet_deps
 from claimdagd.core.lookup import find, scope_root
 from claimdagd.core.operations.checks import check_free, check_gen, check_not_terminal
 from claimdagd.core.operations.leases import lease_of, with_process
+from claimdagd.core.operations.pause import check_not_paused
 from claimdagd.core.queries.deadlock import deadlock_possible, find_deadlocks
 from claimdagd.core.refusal import Refusal
 from claimdagd.core.state import Lease, Vertex
@@ -47,6 +48,8 @@ def claim(graph: Graph, r: Claim, conn: int | None = None) -> Vertex:
             id=record.id,
             not_before=begins,
         )
+    if graph.pauses.scopes:
+        check_not_paused(graph, op, v)
     if record.status is not Status.READY:
         raise Refusal(
             Code.DEPS_UNSATISFIED,
@@ -134,7 +137,8 @@ def nothing_to_claim(graph: Graph, under: str | None) -> Refusal:
     if not (todo or ready or blocked or live):
         return Refusal(Code.NOTHING_PENDING, "claim_next: nothing pending")
     expiry = graph.leases.next_deadline() if root is None else _next_deadline_under(graph, root)
-    short = graph.ready_queue.short_count(root) if ready else 0
+    short = graph.ready_queue.short_count(root) if ready and not graph.pauses.everything else 0
+    paused = _paused(graph, root, ready)
     later, begins = _start_times(graph, root)
     counts = {
         "wait on deps": todo - later,
@@ -142,13 +146,16 @@ def nothing_to_claim(graph: Graph, under: str | None) -> Refusal:
         "blocked": blocked,
         "held": live,
         "lack resources": short,
-        "for other roles": ready - short,
+        "paused": paused,
+        "for other roles": ready - short - paused,
     }
     parts = [f"{n} {what}" for what, n in counts.items() if n]
     deadlocks = find_deadlocks(graph) if short and deadlock_possible(graph) else []
     parts += [d["text"] for d in deadlocks]
-    # A claim, or a time, anywhere may free what the scope waits for.
-    stuck = graph.live == 0 and graph.start_times.next_due() is None
+    # A claim, a time or a resume, anywhere, may free what the scope waits for.
+    stuck = (
+        graph.live == 0 and graph.start_times.next_due() is None and not _paused(graph, None, graph.work[Status.READY])
+    )
     if stuck:
         parts.append("stuck: no claim is live whose end could free anything")
     return Refusal(
@@ -161,8 +168,17 @@ def nothing_to_claim(graph: Graph, under: str | None) -> Refusal:
         next_expiry=max(0.0, expiry - graph.now) if expiry is not None else None,
         stuck=stuck,
         **({"later": later, "next_begin": max(0.0, begins - graph.wall)} if begins is not None else {}),
+        **({"paused": paused} if graph.pauses.scopes else {}),
         deadlocks=deadlocks,
     )
+
+
+def _paused(graph: Graph, under: Vertex | None, ready: int) -> int:
+    """Return how many of the `ready` nodes of the graph or a scope a pause holds back."""
+    if graph.pauses.everything:
+        return ready
+    graph.ready_queue.refresh()
+    return graph.pauses.held_back_count(under)
 
 
 def _start_times(graph: Graph, under: Vertex | None) -> tuple[int, float | None]:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def why(graph: Graph, v: Vertex) -> dict[str, Any]:
-    """Return {id, status, reasons, text}; a reason's type is dep, resource, blocked, group, holder or deadlock."""
+    """Return {id, status, reasons, text}; a reason's type is dep, resource, blocked, group, holder, time,
+    paused or deadlock."""
     record = v.record
     status = record.status
     reasons: list[dict[str, Any]] = []
@@ -95,6 +96,9 @@ def _held_back(graph: Graph, v: Vertex) -> list[dict[str, Any]]:
                     "text": f"waits until {t.record.id} is {want}: it is {t.record.status}{who}{of_group}",
                 }
             )
+    if graph.pauses.holds(v):
+        scope, text = graph.pauses.reason(v)
+        reasons.append({"type": "paused", "id": scope, "text": text})
     if v.record.status is Status.READY and not v.group:
         reasons += _missing_units(graph, v)
     return reasons

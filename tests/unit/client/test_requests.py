@@ -54,6 +54,8 @@ ASKED = [
     requests.unlink("7q2f-1", "7q2f-2", when="after_any", actor="a"),
     requests.resources(),
     requests.capacity("gpu", 2, actor="a"),
+    requests.pause(under="7q2f-1", actor="a"),
+    requests.resume(under="7q2f-1", actor="a"),
     requests.wait("7q2f-1", "7q2f-2", timeout=5),
     requests.log(from_=1, limit=2, id="7q2f-1"),
     requests.stats(),
