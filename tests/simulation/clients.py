@@ -287,6 +287,8 @@ class Boss(Client):
             return self.intent("reopen", id=self.some(*TERMINAL) or "x")
         if chance < 0.79:
             return self.intent(rng.choice(("archive", "unarchive")), id=self.some(*TERMINAL) or "x")
+        if chance < 0.805:
+            return self._pause()
         if chance < 0.84:
             return self.intent("capacity", resource=rng.choice(RESOURCES), units=rng.choice((0, 1, 2, 3, 3)))
         if chance < 0.88:
@@ -298,6 +300,13 @@ class Boss(Client):
             return self.intent("checkpoint", token=0)
         op = rng.choice(("list", "ready", "stats", "resources", "log", "why", "get", "hello", "ping"))
         return self.intent(op, token=0, **({"id": self.some() or "x"} if op in ("why", "get") else {}))
+
+    def _pause(self) -> Intent:
+        """Lift a pause that there is, or pause something, rarely all."""
+        rng, paused = self.rng, self.world.oracle.paused
+        if paused:
+            return self.intent("resume", under=rng.choice(paused))
+        return self.intent("pause", under=None if rng.random() < 0.3 else self.some())
 
     def _plan(self) -> Intent:
         rng = self.rng

@@ -188,6 +188,8 @@ def _work_off(world: World) -> None:
     boss = Finisher(world, "finish")
     for resource in RESOURCES:
         boss.ask("capacity", resource=resource, units=50)
+    for under in list(oracle.paused):
+        boss.ask("resume", **({} if under is None else {"under": under}))
     workers = [Finisher(world, f"finish{n}") for n in range(FINISHERS)]
     _take_all(world, workers)
     for _ in range(20):

@@ -90,6 +90,8 @@ class Oracle:
         self.seq = 0
         self.replica: dict[str, Node] = {}
         self.capacities: dict[str, int] = {}
+        #: The paused scopes, None for the whole graph.
+        self.paused: list[str | None] = []
         self.next_number = 1
         self.ever: set[str] = set()
         self.leases: dict[str, Lease] = {}
@@ -154,10 +156,12 @@ class Oracle:
             self.replica = {v.record.id: v.record for v in world.graph.vertices.values()}
             self.ever.update(self.replica)
             self.capacities = dict(world.graph.resources.configured)
+            self.paused = world.graph.pauses.ids()
             self.next_number = world.graph.next_number
             self.seq = recovered.seq
         self.must(self.seq == recovered.seq, f"told up to {self.seq} after a start at {recovered.seq}")
         self.must(recovered.next_number >= self.next_number, "a number was handed out again")
+        self.must(self.paused == world.graph.pauses.ids(), "pauses changed over a restart")
         self.must(self.capacities == world.graph.resources.configured, "capacities changed over a restart")
         self.leases = {}
         for node_id, rec in self.replica.items():
@@ -454,6 +458,8 @@ class Oracle:
             if units < self.capacities.get(resource, 1):
                 self.lowered.add(resource)
             self.capacities[resource] = units
+        if record.paused is not None:
+            self.paused = record.paused
         for node_id, was in before.items():
             check_change(self, record, was, replica.get(node_id))
         if not self._booting:

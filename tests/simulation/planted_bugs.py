@@ -245,12 +245,28 @@ PLANTED_BUGS = (
         "None",
         where=r"Store\..*",
     ),
+    # Pauses.
+    PlantedBug(
+        "a pause leaks one claim",
+        CORE,
+        "HERE(_A.pauses.roots) and _A.pauses.hold_back(_B)",
+        "len(_A.pauses.roots) > 1",
+        by="tests/unit/core/operations/test_pause.py",
+    ),
+    PlantedBug(
+        "a pause is lost on restart",
+        STORE,
+        "if HERE(_A.paused is not None):\n    ...",
+        "False",
+        by="tests/unit/service/test_pause.py",
+    ),
     # What only the model can tell.
     PlantedBug(
         "depth before priority",
         CORE,
         "(-_A.ANY, HERE(-_B), _A.ANY, _A)",
         "_B",
+        where=r".*\.refresh",
         by="stateful",
     ),
     PlantedBug(

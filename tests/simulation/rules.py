@@ -33,8 +33,10 @@ def check_change(oracle: Oracle, record: Record, was: Node | None, rec: Node | N
         must(moved, f"{name} was claimed at its old gen {rec.gen}")
         must(rec.attempts == was.attempts + 1, f"{name} was claimed, attempts {was.attempts} to {rec.attempts}")
         must(was.status in (Status.READY, Status.TODO), f"{name} was claimed while {was.status}")
+        must(None not in oracle.paused and rec.id not in oracle.paused, f"{name} was claimed while it was paused")
         above = rec_above(oracle.replica, rec)
         while above is not None:
+            must(above.id not in oracle.paused, f"{name} was claimed while {above.id} above it was paused")
             if above.kind in GROUPS:
                 granted = {g.resource: g.units for g in above.grants}
                 must(granted == above.needs, f"{name} was claimed, and {above.id} above it has only {above.grants}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from typing import TYPE_CHECKING
 
 from claimdagd.core.indexes.affinity import in_affinity_order
@@ -26,9 +25,9 @@ def claim_order(
         ready = sorted(entry for q in queues for entry in q if entry[3].queue_entry is entry)
     else:
         ready = sorted(v.queue_entry for v in queue.scope(under).ready() if v.queue_entry is not None)
-    for v in queue.pauses.held_back:
-        if under is None or v is under or is_ancestor(under, v):
-            insort(ready, (-v.priority_start, -v.blevel_start, v.number, v))
+    if queue.pauses.held_back:
+        paused = [v for v in queue.pauses.held_back if under is None or v is under or is_ancestor(under, v)]
+        ready = sorted([*ready, *((-v.priority_start, -v.blevel_start, v.number, v) for v in paused)])
     order = ready if role is None else in_affinity_order(ready, role, slack, strict)
     return [
         (v, not queue.pauses.holds(v) and (v.bucket is None or v.bucket.scheduling not in short)) for *_, v in order
