@@ -6,12 +6,14 @@ can know (whether an id exists, say) is left to the daemon.
 
 from __future__ import annotations
 
+import os
+
 from claimdagd.limits import ERROR_MAX_BYTES, KINDS, LIVE, ROLES, SUMMARY_MAX_BYTES, TERMINAL
 from claimdagd.paths import is_graph_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
 STATUSES = ("todo", "ready", "blocked", *LIVE, "completing", *TERMINAL)
@@ -26,6 +28,9 @@ COLUMN_NAMES = (
     "quiet", "expires_in", "error", "cause", "created_at", "updated_at", "started_at", "finished_at",
 )  # fmt: skip
 SORT_NAMES = ("id", "status", "assignee", "priority", "depth", "cost", "quiet", "created_at", "updated_at")
+#: How long an agent's shell tool lets a command run, in seconds.
+TOOL_TIMEOUT_VARIABLE = "CLAIMDAG_TOOL_TIMEOUT"
+TOOL_WAIT_S, TOOL_MARGIN_S = 45.0, 5.0
 WHENS = ("after_ok", "after_any")
 LEASE_MAX_S = 366 * 86400.0
 UNITS_OF_SIZE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -121,6 +126,23 @@ def _duration(*, zero: bool) -> Callable[[str], float]:
     return lambda text: bounded(convert(text))
 
 
+def wait_of_a_tool(environ: Mapping[str, str]) -> float:
+    """Return how long a command of an agent's shell tool may wait, so that the tool does not cut it off.
+
+    Five seconds less than CLAIMDAG_TOOL_TIMEOUT, in seconds, or 45. If the tool ended the command as it claimed, the
+    agent would not hear of the claim. Raises ValueError for a limit that is no number over 0.
+    """
+    limit = environ.get(TOOL_TIMEOUT_VARIABLE)
+    if not limit:
+        return TOOL_WAIT_S
+    seconds = _number(0, LEASE_MAX_S)(limit)
+    return max(seconds - TOOL_MARGIN_S, seconds / 2)
+
+
+def _wait(text: str) -> float:
+    return wait_of_a_tool(os.environ) if text == "auto" else _duration(zero=True)(text)
+
+
 def _bytes(text: str) -> int:
     digits = text.rstrip("kKmMgG")
     unit = UNITS_OF_SIZE.get(text[len(digits) :].upper())
@@ -174,6 +196,7 @@ ERROR = Value(f"text in UTF-8 of at most {ERROR_MAX_BYTES:,} bytes", _text(ERROR
 TOKEN = Value(f"a token of 1 to {TOKEN_LENGTH_MAX} characters", _token)
 GEN = Value("a generation: a whole number from 0", _whole(0, 2**63 - 1))
 SEQ = Value("the number of an entry: a whole number from 0", _whole(0, 2**63 - 1))
+WAIT = Value("a time in seconds or as 90s, 15m, 2h, 1d, at most 366d; or auto", _wait)
 COUNT = Value("a whole number from 1", _whole(1, 1_000_000))
 BYTES = Value("a number of bytes, such as 4096, 64K, 1M or 2G", _bytes)
 EXIT_STATUS = Value("an exit status: a whole number from 1 to 255", _whole(1, 255))
