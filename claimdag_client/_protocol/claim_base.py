@@ -87,13 +87,17 @@ class BaseClaim:
         """Mark the node as running."""
         return Step(requests.running(self.id, actor=self.actor, gen=self.gen), _nothing)
 
-    def _renew_step(self, lease: float | None = None) -> Step[None]:
-        """Renew the lease now; `lease` sets its seconds from here on. The client also renews by itself."""
+    def _renew_step(self, lease: float | None = None, *, pid: int | None = None) -> Step[None]:
+        """Renew the lease now; `lease` sets its seconds from here on, `pid` the process that stands for it.
+
+        The client also renews by itself.
+        """
         held = self._held
         if lease is not None:
             held.lease = lease
         bound = True if held.bound else None
-        return Step(requests.renew(held.id, actor=held.actor, gen=held.gen, lease=held.lease, bound=bound), _nothing)
+        request = requests.renew(held.id, actor=held.actor, gen=held.gen, lease=held.lease, bound=bound, pid=pid)
+        return Step(request, _nothing)
 
     def _complete_step(
         self, status: str = "done", *, summary: str | None = None, error: str | None = None, final: bool | None = None
@@ -125,18 +129,20 @@ class BaseClaim:
         slack: float | None = None,
         strict: bool | None = None,
         lease: float | None = None,
+        pid: int | None = None,
         under: str | None = None,
     ) -> Step[wire.Completed]:
         """End the node and claim the best one that can run then, in one round trip: that claim, or None.
 
         If there is none, `completed.code` says why: nothing_runnable or nothing_pending. The next claim gets this one's
-        lease and binding unless `lease` is given. `role`, `slack`, `strict` and `under` are those of claim_next.
+        lease and binding unless `lease` is given, and the process of `pid`. `role`, `slack`, `strict`
+        and `under` are those of claim_next.
         """
         held = self._held
         request = requests.complete_and_next(
             held.id, status=status, summary=summary, error=error, actor=held.actor, gen=held.gen, role=role,
             slack=slack, strict=strict, lease=held.lease if lease is None else lease, bound=held.bound,
-            under=under,
+            pid=pid, under=under,
         )  # fmt: skip
         return Step(request, self._note_end)
 

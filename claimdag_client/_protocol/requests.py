@@ -173,14 +173,21 @@ def ready(
 
 
 def claim(
-    id: str, *, actor: str, gen: int | None = None, lease: float | None = None, bound: bool = True
+    id: str,
+    *,
+    actor: str,
+    gen: int | None = None,
+    lease: float | None = None,
+    bound: bool = True,
+    pid: int | None = None,
 ) -> Request[wire.Claimed]:
     """Claim node `id`. The client renews the claim in the background until it ends.
 
-    `lease` is in seconds. A `bound` claim goes back within the daemon's grace if this process dies. The async client
-    returns what can be awaited for the Claim, or entered with `async with`.
+    `lease` is in seconds. A `bound` claim goes back within the daemon's grace if this process dies, and one with
+    a `pid` if that process ends; then the lease is 4 hours unless it is given. The async client returns what can be
+    awaited for the Claim, or entered with `async with`.
     """
-    return _request("claim", wire.Claimed, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound)
+    return _request("claim", wire.Claimed, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound, pid=pid)
 
 
 def claim_next(
@@ -191,6 +198,7 @@ def claim_next(
     strict: bool | None = None,
     lease: float | None = None,
     bound: bool = True,
+    pid: int | None = None,
     wait: float | None = None,
     under: str | None = None,
 ) -> Request[wire.Claimed]:
@@ -208,16 +216,23 @@ def claim_next(
         strict=strict,
         lease=seconds(lease),
         bound=bound,
+        pid=pid,
         wait=seconds(wait),
         under=under,
     )
 
 
 def renew(
-    id: str, *, actor: str | None = None, gen: int | None = None, lease: float | None = None, bound: bool | None = None
+    id: str,
+    *,
+    actor: str | None = None,
+    gen: int | None = None,
+    lease: float | None = None,
+    bound: bool | None = None,
+    pid: int | None = None,
 ) -> Request[wire.Held]:
-    """Renew the lease of a claim; `bound` binds the claim to this connection."""
-    return _request("renew", wire.Held, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound)
+    """Renew the lease of a claim; `bound` binds the claim to this connection, `pid` to a process."""
+    return _request("renew", wire.Held, id=id, actor=actor, gen=gen, lease=seconds(lease), bound=bound, pid=pid)
 
 
 def running(
@@ -287,11 +302,13 @@ def complete_and_next(
     strict: bool | None = None,
     lease: float | None = None,
     bound: bool = True,
+    pid: int | None = None,
     under: str | None = None,
 ) -> Request[wire.Completed]:
     """End a node and claim the best one that can run then, in one request."""
     following = {
-        "role": role, "slack": slack, "strict": strict, "lease": seconds(lease), "bound": bound, "under": under,
+        "role": role, "slack": slack, "strict": strict, "lease": seconds(lease), "bound": bound, "pid": pid,
+        "under": under,
     }  # fmt: skip
     given = {k: v for k, v in following.items() if v is not None}
     return _request(

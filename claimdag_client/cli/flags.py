@@ -81,6 +81,9 @@ def _claim_flags() -> dict[str, Flag]:
                           about="reclaim what has been quiet so long; without it, what is past its own lease"),
         "bound": Flag("--bound", field="bound",
                       about="the claim ends (after the daemon's grace) with this connection, so with this command"),
+        "pid": Flag("--pid", value=values.PID, metavar="N", field="pid",
+                    about="the claim ends (after the daemon's grace) with process N; auto: with the nearest process "
+                          "above this command that outlives it, such as an agent's host. Its lease is 4h by default"),
         "wait": Flag("--wait", value=values.WAIT, metavar="S", field="wait",
                      about="wait so long until a node is runnable; auto: less than CLAIMDAG_TOOL_TIMEOUT, or 45 s"),
         "once": Flag("--once", value=values.TOKEN, metavar="TOKEN", field="once",

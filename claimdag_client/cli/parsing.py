@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from claimdag_client.cli import values
 from claimdag_client.cli.flags import ACTOR_VARIABLE, FLAGS, Flag
 from claimdag_client.cli.render.text import cut, size_of_terminal
 from claimdag_client.cli.session import UsageError
@@ -133,6 +134,8 @@ def _reader(flag: Flag, spelling: str = "") -> Callable[[str], Any]:
         assert value is not None
         try:
             return value.convert(text)
+        except values.ExplainedError as exc:
+            raise UsageError(f"{spelling or flag.shown} {text}: {exc}") from None
         except ValueError:
             # Out of argparse's way, which would hide the value.
             shown = cut(text, VALUE_SHOWN) or "''"

@@ -22,6 +22,7 @@ TOKEN_LENGTH_MAX = 128
 COUNT_MAX = 1_000_000_000
 RETRIES_MAX = 100
 COST_MAX = 1e12
+PID_MAX = 2**31 - 1
 #: What --columns may show of a node, and what --sort may sort by.
 COLUMN_NAMES = (
     "id", "status", "kind", "role", "summary", "parent", "assignee", "gen", "attempts", "cost", "depth", "priority",
@@ -36,6 +37,10 @@ LEASE_MAX_S = 366 * 86400.0
 UNITS_OF_SIZE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 UNITS_OF_TIME = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@:/-")
+
+
+class ExplainedError(ValueError):
+    """A value that is right in itself and cannot be taken: why, in words."""
 
 
 class _Null:
@@ -143,6 +148,17 @@ def _wait(text: str) -> float:
     return wait_of_a_tool(os.environ) if text == "auto" else _duration(zero=True)(text)
 
 
+def _pid(text: str) -> int:
+    if text != "auto":
+        return _whole(1, PID_MAX)(text)
+    from claimdag_client.cli.holder_process import find_holder
+
+    pid = find_holder()
+    if pid is None:
+        raise ExplainedError("no process above this command outlives it; name one, in a script by --pid $$")
+    return pid
+
+
 def _bytes(text: str) -> int:
     digits = text.rstrip("kKmMgG")
     unit = UNITS_OF_SIZE.get(text[len(digits) :].upper())
@@ -197,6 +213,7 @@ TOKEN = Value(f"a token of 1 to {TOKEN_LENGTH_MAX} characters", _token)
 GEN = Value("a generation: a whole number from 0", _whole(0, 2**63 - 1))
 SEQ = Value("the number of an entry: a whole number from 0", _whole(0, 2**63 - 1))
 WAIT = Value("a time in seconds or as 90s, 15m, 2h, 1d, at most 366d; or auto", _wait)
+PID = Value("the number of a process, or auto", _pid, ("auto",))
 COUNT = Value("a whole number from 1", _whole(1, 1_000_000))
 BYTES = Value("a number of bytes, such as 4096, 64K, 1M or 2G", _bytes)
 EXIT_STATUS = Value("an exit status: a whole number from 1 to 255", _whole(1, 255))

@@ -165,3 +165,85 @@ def test_daemon_without_descriptors_refuses_processes_and_goes_on(
             child.kill()
         late = sleeper(children).pid
         until(lambda: "ok" in claim(daemon, late, "late"), "a process that is watched again")
+
+
+#: An agent's host: it runs each line that it reads by a shell tool, and tells what came of it.
+HOST = """
+import subprocess, sys
+for line in sys.stdin:
+    ran = subprocess.run(["bash", "-c", line + ":"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    print((ran.stdout + ran.stderr).replace("\\n", " "), flush=True)
+"""
+
+
+def test_agent_with_a_shell_tool_holds_its_claim_by_auto(daemon: Daemon) -> None:
+    """Its commands end and the claim stays; the host is killed and the node is back."""
+    client = daemon.client()
+    first, second = (client.ask("upsert", summary=name)["id"] for name in ("one", "two"))
+    command = f"{sys.executable} -P -m claimdag_client.cli --socket {daemon.path} --no-start"
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert host.stdin is not None
+    assert host.stdout is not None
+    try:
+        for line in ("next --actor agent --pid auto;", f"complete {first} --actor agent --next --pid auto;"):
+            host.stdin.write(f"{command} {line}\n")
+            assert "id=" in host.stdout.readline()
+        shown = client.ask("get", id=second)
+        assert (shown["status"], shown["pid"], shown["lease"]) == ("claimed", host.pid, 14400.0)
+        host.stdin.write(f"{command} why {second};\n")
+        assert f"for process {host.pid}" in host.stdout.readline()
+    finally:
+        host.kill()
+        host.communicate()
+    until(lambda: client.ask("get", id=second)["status"] == "ready", "the node back")
+
+
+def test_renew_by_the_command_line_changes_the_process(daemon: Daemon, children: list[subprocess.Popen[bytes]]) -> None:
+    """And a process that is not accepted is told with what is."""
+    first, second = sleeper(children), sleeper(children)
+    node = claim(daemon, first.pid)["node"]
+    command = [sys.executable, "-P", "-m", "claimdag_client.cli", "--socket", str(daemon.path), "--no-start"]
+    subprocess.run([*command, "renew", node, "--pid", str(second.pid)], check=True, capture_output=True)
+    first.kill()
+    refused = subprocess.run(
+        [*command, "renew", node, "--pid", str(first.pid)], check=False, capture_output=True, text=True
+    )
+    assert refused.returncode != 0
+    assert "of the daemon's user" in refused.stderr
+    assert status(daemon, node) == "claimed"
+    second.kill()
+    until(lambda: status(daemon, node) == "ready", "the node back")
+
+
+def test_both_clients_name_a_process(daemon: Daemon, children: list[subprocess.Popen[bytes]]) -> None:
+    """The blocking client, and the async one, claim and renew for a process."""
+    import anyio
+
+    import claimdag_client
+    from claimdag_client import sync
+
+    def shown(node: str) -> Any:
+        client = daemon.client()
+        return client.ask("get", id=node)
+
+    child = sleeper(children)
+    one, two = (daemon.client().ask("upsert", summary=name)["id"] for name in ("one", "two"))
+    with sync.connect(socket=str(daemon.path)) as dag:
+        held = dag.claim(one, actor="a", pid=child.pid)
+        assert shown(one)["pid"] == child.pid
+        held.renew(pid=os.getpid())
+        assert shown(one)["pid"] == os.getpid()
+        held.release()
+
+    async def claims() -> None:
+        async with claimdag_client.connect(socket=str(daemon.path)) as dag:
+            held = await dag.claim_next("b", pid=child.pid)
+            assert shown(held.id)["pid"] == child.pid
+            following = await held.complete_and_next(pid=os.getpid())
+            assert following is not None
+            assert (following.id, shown(two)["pid"]) == (two, os.getpid())
+            await following.release()
+
+    anyio.run(claims)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
 #: The fields of the claim that follows, which `next` of the request holds.
-_NEXT_FIELDS = ("role", "slack", "strict", "lease", "bound", "wait", "under")
+_NEXT_FIELDS = ("role", "slack", "strict", "lease", "bound", "pid", "wait", "under")
 
 
 def _complete(args: Namespace, session: Session) -> int:
@@ -44,7 +44,7 @@ COMMANDS = {
             "id": "", "outcome": "", "new_summary": "", "error": "what went wrong, of a failed or cancelled one",
             "actor": "who holds it: any other actor is refused; with --next, who claims that", "gen": "", "once": "",
             "final": "", "json": "", "next": "", "role": "", "slack": "", "strict": "", "lease": "", "bound": "",
-            "wait": "",
+            "pid": "", "wait": "",
             "under": "claim the next one only from this node and what is below it",
         },
         about=(

@@ -32,8 +32,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "next": Command(
         op="claim_next", show="claim", needs=("actor",),
-        flags={"actor": "who claims it", "role": "", "slack": "", "strict": "", "lease": "", "bound": "", "wait": "",
-               "under": _SCOPE, "once": "", "json": ""},
+        flags={"actor": "who claims it", "role": "", "slack": "", "strict": "", "lease": "", "bound": "", "pid": "",
+               "wait": "", "under": _SCOPE, "once": "", "json": ""},
         about=(
             "Claim the best node that can run. Prints id=ID gen=N, then its summary. "
             "Exit status 3: nothing can run now; 4: nothing is left to do."
@@ -41,15 +41,16 @@ COMMANDS: dict[str, Command] = {
         examples=(
             "claimdag next --actor alice",
             "claimdag next --actor alice --role implementor --slack 60 --lease 30m --wait 600",
+            "claimdag next --actor alice --pid auto",
         ),
     ),
     "claim": Command(
-        op="claim", flags={**_HELD, "actor": "who claims it"}, needs=("id", "actor"), show="gen",
+        op="claim", flags={**_HELD, "actor": "who claims it", "pid": ""}, needs=("id", "actor"), show="gen",
         about="Claim one node. Prints gen=N: the generation that its holder names from then on.",
         examples=("claimdag claim 7q2f-1 --actor alice", "claimdag claim --id 7q2f-1 --assignee alice --lease 1800"),
     ),
     "renew": Command(
-        op="renew", flags=_HELD, needs=("id",), show="lease",
+        op="renew", flags={**_HELD, "pid": ""}, needs=("id",), show="lease",
         about="Move the deadline of a claim: its lease starts anew. Prints gen=N expires_in=S.",
         examples=("claimdag renew 7q2f-1 --actor alice --gen 2", "claimdag renew 7q2f-1 --gen 2 --lease 1h"),
     ),

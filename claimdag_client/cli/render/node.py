@@ -170,6 +170,8 @@ def _holder(node: View) -> str:
         words.append(f"lease ends in {duration(node['expires_in'])}")
     if node.get("bound"):
         words.append("bound to its connection")
+    if node.get("pid") is not None:
+        words.append(f"for process {number(node['pid'])}")
     return ", ".join(words)
 
 
