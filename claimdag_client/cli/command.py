@@ -83,12 +83,30 @@ def fields_of(command: Command, args: Namespace, session: Asking) -> dict[str, A
         value = getattr(args, flag.dest)
         if not flag.field or value is None:
             continue
+        if flag.field == "ids":
+            fields.update(naming(value, session))
+            continue
         if flag.value is ID:
             value = session.node_id(value)
             if flag.field in ("id", "after"):
                 session.named = value
         fields[flag.field] = value
     return fields
+
+
+def naming(texts: Iterable[str], session: Asking) -> dict[str, Any]:
+    """Return the field of a request that names nodes: `id` for one, `ids` for several, nothing for none."""
+    ids = list(dict.fromkeys(map(session.node_id, texts)))
+    if len(ids) == 1:
+        session.named = ids[0]
+        return {"id": ids[0]}
+    return {"ids": ids} if ids else {}
+
+
+def results_of(ok: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what an answer says of each node that its request named, one or several."""
+    results: list[dict[str, Any]] = ok.get("results", [ok])
+    return results
 
 
 def show(command: Command, ok: Mapping[str, Any], args: Namespace, session: Asking) -> None:

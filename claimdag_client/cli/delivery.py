@@ -54,6 +54,10 @@ def _give_back(session: Session, request: Mapping[str, Any], claim: Mapping[str,
 def _told(request: Mapping[str, Any], ok: Mapping[str, Any]) -> str:
     """Say in a few clean words what a request has changed."""
     op = clean(request["op"])
+    if "results" in ok:
+        told = [_told({"op": op}, each) for each in ok["results"][:8]]
+        more = len(ok["results"]) - len(told)
+        return "; ".join(told + ([f"and {more} more"] if more else [])) or f"{op} nothing"
     if op == "complete":
         node = ok.get("node") or {}
         ready = f", ready now: {some(ok['ready'], 8)}" if ok.get("ready") else ""

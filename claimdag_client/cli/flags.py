@@ -92,12 +92,22 @@ def _claim_flags() -> dict[str, Flag]:
     }  # fmt: skip
 
 
-def _node_flags() -> dict[str, Flag]:
+def _naming_flags() -> dict[str, Flag]:
+    """Return the flags that say which nodes a command is about."""
     return {
         "id": Flag("ID", "--id", value=values.ID, field="id", about="the node: its id, or the number in it"),
         "ids": Flag("ID", value=values.ID, dest="ids", many=True, about="nodes: their ids, or the numbers in them"),
+        "some": Flag("ID", "--id", value=values.ID, dest="ids", field="ids", many=True,
+                     about="the node, or several in one step, all or none: their ids, or the numbers in them"),
+        "failed": Flag("--failed", field="failed", about="all that failed, with what they had cancelled"),
+        "all_done": Flag("--done", dest="all_done", about="all that are done"),
         "before": Flag("BEFORE", value=values.ID, field="before", about="the node that must end first"),
         "after": Flag("AFTER", value=values.ID, field="after", about="the node that waits on it"),
+    }  # fmt: skip
+
+
+def _node_flags() -> dict[str, Flag]:
+    return {
         "kind": Flag("--kind", value=values.KIND, metavar="KIND", field="kind",
                      about="task (default), step, or a group: goal, molecule"),
         "set_status": Flag("--status", value=values.STATUS, metavar="STATUS", field="status",
@@ -238,6 +248,7 @@ def _worker_flags() -> dict[str, Flag]:
 FLAGS: dict[str, Flag] = {
     **_choice_flags(),
     **_claim_flags(),
+    **_naming_flags(),
     **_node_flags(),
     **_list_flags(),
     **_file_flags(),

@@ -245,7 +245,8 @@ def _report_refusal(refused: Refused, session: Session) -> int:
     if not message:
         what, message = verb, refused.message
     details, remedy = explain(refused)
-    if refused.code == "not_found" and session.is_of_another_graph(str(refused.details.get("id", ""))):
+    asked = refused.details.get("id") or next((fault.get("id") for fault in refused.faults), None) or ""
+    if refused.code == "not_found" and session.is_of_another_graph(str(asked)):
         details = [*details, f"asked was graph {session.connection.graph_told} at {session.connection.path}"]
     status = _complain(what, message, "", status_of(refused.code))
     from claimdag_client.cli.render.text import clean

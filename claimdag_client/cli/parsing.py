@@ -27,6 +27,7 @@ VALUE_SHOWN = 60
 _MISSING = {
     "id": "which node? name its ID",
     "ids": "which node? name its ID",
+    "some": "which node? name its ID",
     "actor": f"--actor is missing: name who does it with --actor NAME, or set {ACTOR_VARIABLE}",
 }
 #: Where --help lists the flags of a command that belong to another flag.
@@ -117,10 +118,14 @@ def _add(group: argparse._ActionsContainer, flag: Flag, about: str, *, needed: b
         default = None if flag.field else False
         group.add_argument(*flag.names, dest=flag.dest, action="store_true", default=default, help=about)
     elif flag.positional:
-        nargs = ("+" if needed else "*") if flag.many else None if needed and len(flag.names) == 1 else "?"
+        needed = needed and len(flag.names) == 1
+        nargs = ("+" if needed else "*") if flag.many else None if needed else "?"
         group.add_argument(flag.dest, metavar=flag.names[0], nargs=nargs, type=_reader(flag), help=about)
         for name in flag.names[1:]:
-            group.add_argument(name, dest=f"{flag.dest}_option", type=_reader(flag), help=argparse.SUPPRESS)
+            group.add_argument(
+                name, dest=f"{flag.dest}_option", type=_reader(flag), help=argparse.SUPPRESS,
+                action="append" if flag.many else "store",
+            )  # fmt: skip
     else:
         group.add_argument(
             *flag.names, dest=flag.dest, metavar=flag.metavar, type=_reader(flag), help=about,
@@ -171,7 +176,9 @@ def settle_all(args: argparse.Namespace, names: Iterable[str]) -> None:
 def _settle(args: argparse.Namespace, flag: Flag) -> None:
     other = getattr(args, f"{flag.dest}_option", None)
     given = getattr(args, flag.dest)
-    if other is not None:
+    if other is not None and flag.many:
+        setattr(args, flag.dest, [*(given or ()), *other])
+    elif other is not None:
         if given is not None and given != other:
             raise UsageError(f"two nodes are named, {given} and {other}")
         setattr(args, flag.dest, other)

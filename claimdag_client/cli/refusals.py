@@ -83,7 +83,8 @@ def wrong_flags(refused: Refused, session: Session) -> list[str]:
 def _next(code: str, details: Mapping[str, Any]) -> str:
     """Return the next step in words, or "" if it would name a node and the refusal names none."""
     step = _NEXT.get(code, "")
-    id = details.get("id") or next(iter(details.get("ids") or ()), None)
+    named = [*(details.get("ids") or ()), *(fault.get("id") for fault in details.get("faults") or ())]
+    id = details.get("id") or next(iter(named), None)
     if "{id}" in step and id is None:
         return ""
     return step.format(id=id, resource=details.get("resource", "RESOURCE"))
@@ -94,6 +95,11 @@ def _id_of(step: Any) -> Any:
 
 
 def _faults(faults: list[Mapping[str, Any]]) -> list[str]:
+    if all("id" in fault for fault in faults):
+        # One fault is in the message already.
+        lines = [str(fault.get("message", "")).partition(": ")[2] for fault in faults[:FAULTS_SHOWN] if faults[1:]]
+        more = [f"and {len(faults) - FAULTS_SHOWN} more"] if len(faults) > FAULTS_SHOWN else []
+        return [*lines, *more, *(["nothing was done"] if faults else [])]
     lines = [
         f"node {fault.get('index', '?')}{' (' + str(fault['ref']) + ')' if fault.get('ref') else ''}: "
         f"{fault.get('message', fault.get('code', 'refused'))}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimdag_client.cli.command import Command, fields_of, show
+from claimdag_client.cli.command import Command, fields_of, results_of, show
 from claimdag_client.cli.render.text import clean
 from claimdag_client.cli.session import DONE, REFUSED, Session, UsageError
 
@@ -19,13 +19,16 @@ def _complete(args: Namespace, session: Session) -> int:
     chosen = {name: getattr(args, name) for name in _NEXT_FIELDS if getattr(args, name) is not None}
     if args.next and args.actor is None:
         raise UsageError("--next needs --actor: the name of who claims the next node")
+    if args.next and len(set(args.ids)) > 1:
+        raise UsageError("--next goes with one node, not with several")
     if chosen and not args.next:
         raise UsageError(f"--{next(iter(chosen))} is for --next")
     if "under" in chosen:
         chosen["under"] = session.node_id(chosen["under"])
     fields = {name: value for name, value in fields_of(command, args, session).items() if name not in _NEXT_FIELDS}
     ok = session.ask("complete", **fields, next=chosen if args.next else None)
-    show(command, ok, args, session)
+    for each in results_of(ok):
+        show(command, each, args, session)
     if not args.next or ok.get("next"):
         return DONE
     # The node is complete; the status says why nothing was claimed after it.
@@ -39,16 +42,16 @@ def _complete(args: Namespace, session: Session) -> int:
 
 COMMANDS = {
     "complete": Command(
-        run=_complete, needs=("id",), show="completed",
+        run=_complete, needs=("some",), show="completed",
         flags={
-            "id": "", "outcome": "", "new_summary": "", "error": "what went wrong, of a failed or cancelled one",
+            "some": "", "outcome": "", "new_summary": "", "error": "what went wrong, of a failed or cancelled one",
             "actor": "who holds it: any other actor is refused; with --next, who claims that", "gen": "", "once": "",
             "final": "", "json": "", "next": "", "role": "", "slack": "", "strict": "", "lease": "", "bound": "",
             "pid": "", "wait": "",
             "under": "claim the next one only from this node and what is below it",
         },
         about=(
-            "End a node, held or not. Prints its status and what that made ready; with --next also id=ID gen=N of "
+            "End nodes, held or not. Prints their status and what that made ready; with --next also id=ID gen=N of "
             "the next one, or exits with 3 or 4 if there is none. A failure cancels what waits for it to be done: "
             "`claimdag log --limit 1` names that."
         ),

@@ -8,9 +8,6 @@ from __future__ import annotations
 from claimdag_client.cli.command import Command
 
 _SCOPE = "only this node and what is below it"
-_HOLDER = "who holds it: any other actor is refused"
-_HELD = {"id": "", "actor": _HOLDER, "gen": "", "lease": "", "bound": "", "once": "", "json": ""}
-_MOVED = {"id": "", "actor": "", "gen": "", "once": "", "json": ""}
 _EDGE = {"before": "", "after": "", "when": "", "actor": "who says so, for the ledger", "once": "", "json": ""}
 
 COMMANDS: dict[str, Command] = {
@@ -45,46 +42,11 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "claim": Command(
-        op="claim", flags={**_HELD, "actor": "who claims it", "pid": ""}, needs=("id", "actor"), show="gen",
+        op="claim", needs=("id", "actor"), show="gen",
+        flags={"id": "", "actor": "who claims it", "gen": "", "lease": "", "bound": "", "once": "", "json": "",
+               "pid": ""},
         about="Claim one node. Prints gen=N: the generation that its holder names from then on.",
         examples=("claimdag claim 7q2f-1 --actor alice", "claimdag claim --id 7q2f-1 --assignee alice --lease 1800"),
-    ),
-    "renew": Command(
-        op="renew", flags={**_HELD, "pid": ""}, needs=("id",), show="lease",
-        about="Move the deadline of a claim: its lease starts anew. Prints gen=N expires_in=S.",
-        examples=("claimdag renew 7q2f-1 --actor alice --gen 2", "claimdag renew 7q2f-1 --gen 2 --lease 1h"),
-    ),
-    "running": Command(
-        op="running", flags=_HELD, needs=("id",), show="lease",
-        about="Say that the work on a claimed node has begun. Renews the lease too. Prints gen=N expires_in=S.",
-        examples=("claimdag running 7q2f-1 --actor alice --gen 2",),
-    ),
-    "release": Command(
-        op="release", flags={**_MOVED, "actor": _HOLDER}, needs=("id",), show="gen",
-        about="Hand a claimed node back, for any worker to claim. Prints gen=N.",
-        examples=("claimdag release 7q2f-1 --actor alice --gen 2",),
-    ),
-    "reopen": Command(
-        op="reopen", flags=_MOVED, needs=("id",), show="gen",
-        about="Bring a finished node back, with what was cancelled because of it. Prints gen=N.",
-        examples=("claimdag reopen 7q2f-1",),
-    ),
-    "archive": Command(
-        op="archive", flags=_MOVED, needs=("id",), show="gen",
-        about="Hide a finished node from the list. Prints gen=N.",
-        examples=("claimdag archive 7q2f-1",),
-    ),
-    "unarchive": Command(
-        op="unarchive", flags=_MOVED, needs=("id",), show="gen",
-        about="Show an archived node again. Prints gen=N.",
-        examples=("claimdag unarchive 7q2f-1",),
-    ),
-    "cancel": Command(
-        op="cancel", needs=("id",), show="ids",
-        flags={"id": "the node: it and everything under it is ended, held or not", "error": "", "actor": "", "once": "",
-               "json": ""},
-        about="End a node and everything under it, held nodes too. Prints the ids of all that was cancelled.",
-        examples=('claimdag cancel 7q2f-1 --error "not wanted any more"',),
     ),
     "reclaim": Command(
         op="reclaim", flags={"quiet_for": "", "actor": "", "once": "", "json": ""}, show="ids",

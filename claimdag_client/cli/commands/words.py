@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimdag_client.cli.command import Command, fields_of
+from claimdag_client.cli.command import Command, fields_of, naming, results_of
 from claimdag_client.cli.render.text import clean
 from claimdag_client.cli.session import DONE, Session, UsageError
 from claimdag_client.cli.streams import STANDARD_INPUT, read_text
@@ -60,46 +60,46 @@ def _summaries(given: Iterable[str]) -> list[str]:
 
 
 def _end(args: Namespace, session: Session) -> int:
-    for node_id in _named(args, session):
-        fields: dict[str, Any] = {"actor": args.actor}
-        if session.verb == "fail":
-            fields |= {"status": "failed", "error": args.error}
-        ok = session.ask("complete", id=node_id, **fields)
-        if args.json:
-            session.say_json(ok)
-        else:
-            from claimdag_client.cli.render.answers import completed
+    from claimdag_client.cli.render.answers import completed
 
-            session.say_all(completed(ok, session.paint))
-        session.deliver()
+    fields: dict[str, Any] = {"actor": args.actor}
+    if session.verb == "fail":
+        fields |= {"status": "failed", "error": args.error}
+    for each in results_of(session.ask("complete", **naming(args.ids, session), **fields)):
+        if args.json:
+            session.say_json(each)
+        else:
+            session.say_all(completed(each, session.paint))
     return DONE
 
 
 def _remove(args: Namespace, session: Session) -> int:
-    for node_id in _named(args, session):
-        try:
-            ended: list[str] = session.ask("cancel", id=node_id, error=args.error, actor=args.actor)["ids"]
-        except Refused as exc:
-            if exc.code != "terminal":
-                raise
-            ended = []
-        removed = list(dict.fromkeys([node_id, *ended]))
+    named = list(dict.fromkeys(map(session.node_id, args.ids)))
+    ended = _cancel_unfinished(named, args, session)
+    removed = list(dict.fromkeys(each for node_id in named for each in (node_id, *ended.get(node_id, ()))))
+    session.ask("archive", **naming(removed, session), actor=args.actor)
+    if args.json:
+        for node_id in named:
+            session.say_json({"ids": list(dict.fromkeys([node_id, *ended.get(node_id, ())]))})
+    else:
         for each in removed:
-            session.ask("archive", id=each, actor=args.actor)
-        if args.json:
-            session.say_json({"ids": removed})
-        else:
-            for each in removed:
-                session.say(clean(each))
-        session.deliver()
+            session.say(clean(each))
     return DONE
 
 
-def _named(args: Namespace, session: Session) -> Iterable[str]:
-    """Give the nodes one after the other, each as the one that the session is about."""
-    for text in args.ids:
-        session.named = session.node_id(text)
-        yield session.named
+def _cancel_unfinished(ids: list[str], args: Namespace, session: Session) -> dict[str, list[str]]:
+    """Cancel in one step those that are unfinished; return what each ended."""
+    while ids:
+        try:
+            ok = session.ask("cancel", **naming(ids, session), error=args.error, actor=args.actor)
+        except Refused as refused:
+            finished = {fault["id"] for fault in refused.faults} if len(ids) > 1 else set(ids)
+            if refused.code != "terminal" or not finished & set(ids):
+                raise
+            ids = [node_id for node_id in ids if node_id not in finished]
+        else:
+            return {node_id: each["ids"] for node_id, each in zip(ids, results_of(ok), strict=True)}
+    return {}
 
 
 COMMANDS = {
@@ -125,8 +125,8 @@ COMMANDS = {
         needs=("ids",),
         flags={"ids": "", "actor": "who holds them: any other actor is refused", "json": ""},
         about=(
-            "End nodes as done, one after the other. Prints each with what that made ready. At the first that is "
-            "refused it stops; `complete` has more flags."
+            "End nodes as done, all of them in one step, or none. Prints each with what that made ready. `complete` "
+            "has more flags."
         ),
         examples=("claimdag done 7q2f-1", "claimdag done 3 4 5"),
     ),
@@ -137,8 +137,8 @@ COMMANDS = {
             "ids": "", "error": "what went wrong", "actor": "who holds them: any other actor is refused", "json": "",
         },
         about=(
-            "End nodes as failed, one after the other. What waits for one of them to be done is cancelled. At the "
-            "first that is refused it stops."
+            "End nodes as failed, all of them in one step, or none. What waits for one of them to be done is "
+            "cancelled."
         ),
         examples=('claimdag fail 7q2f-1 --error "does not compile"',),
     ),

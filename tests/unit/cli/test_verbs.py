@@ -88,6 +88,37 @@ CASES: list[tuple[str, Any, dict[str, Any], str]] = [
         {"op": "cancel", "id": "7q2f-1", "error": "why"},
         "7q2f-1\n7q2f-2\n",
     ),
+    (
+        "cancel 1 7q2f-2 --id 3",
+        {"results": [{"ids": ["7q2f-1", "7q2f-2"]}, {"ids": []}, {"ids": ["7q2f-3"]}]},
+        {"op": "cancel", "ids": ["7q2f-1", "7q2f-2", "7q2f-3"]},
+        "7q2f-1\n7q2f-2\n7q2f-3\n",
+    ),
+    ("cancel --under 1", {"results": []}, {"op": "cancel", "under": "7q2f-1"}, ""),
+    ("release 1 2", {"results": [MOVED, MOVED]}, {"op": "release", "ids": ["7q2f-1", "7q2f-2"]}, "7q2f-1 gen=3\n" * 2),
+    (
+        "renew 1 2",
+        {"results": [HELD, HELD]},
+        {"op": "renew", "ids": ["7q2f-1", "7q2f-2"]},
+        "7q2f-1 gen=2 expires_in=900\n" * 2,
+    ),
+    (
+        "reopen --failed --under 7",
+        {"results": [MOVED]},
+        {"op": "reopen", "failed": True, "under": "7q2f-7"},
+        "7q2f-1 gen=3\n",
+    ),
+    (
+        "complete 1 2 --status cancelled",
+        {
+            "results": [
+                {"node": view(1, status="cancelled"), "ready": []},
+                {"node": view(2, status="done"), "ready": []},
+            ]
+        },
+        {"op": "complete", "ids": ["7q2f-1", "7q2f-2"], "status": "cancelled"},
+        "7q2f-1 cancelled\n7q2f-2 done\n",
+    ),
     ("reclaim --lease 5m", {"ids": ["7q2f-1"]}, {"op": "reclaim", "lease": 300.0}, "7q2f-1\n"),
     ("reclaim", {"ids": []}, {"op": "reclaim"}, ""),
     (
@@ -149,10 +180,10 @@ def test_verb_asks_and_prints(
 def test_verb_with_json_prints_what_the_daemon_said(
     line: str, answer: Any, request_: dict[str, Any], out: str, cli: Cli, daemon: ScriptedDaemon
 ) -> None:
-    """With --json the answer itself, a node or resource a line where there are several."""
+    """With --json the answer itself; where there are several nodes, resources or results, a line for each."""
     daemon.answers[request_["op"]] = answer
     ran = cli(*line.split(), "--json")
-    many = answer.get("nodes", answer.get("resources"))
+    many = answer.get("nodes", answer.get("resources", answer.get("results")))
     assert ran.status == 0
     assert ran.json == (many if many is not None else [answer])
 

@@ -21,6 +21,8 @@ Cli = Callable[..., Ran]
 
 def completed(request: dict[str, Any]) -> dict[str, Any]:
     status = request.get("status", "done")
+    if "ids" in request:
+        return {"results": [completed({"id": each, "status": status}) for each in request["ids"]]}
     return {"node": {"id": request["id"], "status": status}, "ready": ["7q2f-9"] if status == "done" else []}
 
 
@@ -58,40 +60,62 @@ def test_add_of_nothing_is_a_wrong_use(cli: Cli, daemon: ScriptedDaemon, monkeyp
 
 
 def test_done_and_fail_end_several(cli: Cli, daemon: ScriptedDaemon) -> None:
-    """One request for each node, each answer on a line."""
+    """One request for all of them, each answer on a line; one node is asked as ever."""
     daemon.answers["complete"] = completed
-    ran = cli("done", "3", "7q2f-4", "--actor", "ann")
+    ran = cli("done", "3", "7q2f-4", "3", "--actor", "ann")
     assert ran.out == "7q2f-3 done, ready now: 7q2f-9\n7q2f-4 done, ready now: 7q2f-9\n"
     assert cli("fail", "5", "--error", "no").out == "7q2f-5 failed\n"
-    assert daemon.requests == [
-        {"op": "complete", "id": "7q2f-3", "actor": "ann"},
-        {"op": "complete", "id": "7q2f-4", "actor": "ann"},
+    assert len(cli("done", "3", "4", "--json").out.splitlines()) == 2
+    assert daemon.requests[:2] == [
+        {"op": "complete", "ids": ["7q2f-3", "7q2f-4"], "actor": "ann"},
         {"op": "complete", "id": "7q2f-5", "status": "failed", "error": "no"},
     ]
 
 
-def test_done_stops_at_the_first_refusal_and_shows_what_it_ended(cli: Cli, daemon: ScriptedDaemon) -> None:
-    """What was done before is on the output, what was refused on the other."""
-    refusal = {"error": {"code": "not_found", "message": "complete: no node 7q2f-4"}}
-    daemon.answers["complete"] = lambda request: refusal if request["id"] == "7q2f-4" else completed(request)
+def test_refusal_of_several_tells_each_fault_and_that_nothing_was_done(cli: Cli, daemon: ScriptedDaemon) -> None:
+    """Nothing is on the output."""
+    faults = [
+        {"index": 1, "id": "7q2f-4", "code": "not_found", "message": "complete: no node 7q2f-4"},
+        {"index": 2, "id": "7q2f-5", "code": "terminal", "message": "complete: 7q2f-5 is failed already"},
+    ]
+    daemon.refuse("complete", "bad_request", "complete: no node 7q2f-4 (and 1 more fault)", faults=faults)
     ran = cli("done", "3", "4", "5")
-    assert (ran.status, ran.out) == (1, "7q2f-3 done, ready now: 7q2f-9\n")
-    assert "no node 7q2f-4" in ran.err
-    assert len(daemon.requests) == 2
+    assert (ran.status, ran.out) == (1, "")
+    assert "  no node 7q2f-4\n  7q2f-5 is failed already\n  nothing was done\n" in ran.err
 
 
 def test_rm_cancels_and_archives(cli: Cli, daemon: ScriptedDaemon) -> None:
-    """Everything that the cancellation ended is hidden; a node that had ended is only hidden."""
+    """Everything that the cancellation ended is hidden, in one step; a node that had ended is only hidden."""
     daemon.answers["cancel"] = {"ids": ["7q2f-3", "7q2f-5"]}
     daemon.answers["archive"] = {"id": "7q2f-3", "gen": 2}
     assert cli("rm", "3").out == "7q2f-3\n7q2f-5\n"
     daemon.refuse("cancel", "terminal", "cancel: 7q2f-4 is done")
     assert cli("rm", "4").out == "7q2f-4\n"
-    assert [(request["op"], request["id"]) for request in daemon.requests] == [
-        ("cancel", "7q2f-3"), ("archive", "7q2f-3"), ("archive", "7q2f-5"), ("cancel", "7q2f-4"), ("archive", "7q2f-4")
-    ]  # fmt: skip
+    assert daemon.requests == [
+        {"op": "cancel", "id": "7q2f-3"},
+        {"op": "archive", "ids": ["7q2f-3", "7q2f-5"]},
+        {"op": "cancel", "id": "7q2f-4"},
+        {"op": "archive", "id": "7q2f-4"},
+    ]
     daemon.refuse("cancel", "not_found", "cancel: no node 7q2f-6")
     assert cli("rm", "6").status == 1
+
+
+def test_rm_of_several_cancels_those_that_are_unfinished(cli: Cli, daemon: ScriptedDaemon) -> None:
+    """A finished one among them is a reason to leave it out of the first step, and no other fault is."""
+
+    def cancel(request: dict[str, Any]) -> dict[str, Any]:
+        if "7q2f-4" not in request.get("ids", ()):
+            return {"results": [{"ids": [each]} for each in request["ids"]]}
+        fault = {"index": 1, "id": "7q2f-4", "code": "terminal", "message": "cancel: 7q2f-4 is done already"}
+        return {"error": {"code": "terminal", "message": fault["message"], "faults": [fault]}}
+
+    daemon.answers["cancel"] = cancel
+    daemon.answers["archive"] = {"results": []}
+    assert cli("rm", "3", "4", "5").out == "7q2f-3\n7q2f-4\n7q2f-5\n"
+    assert [request["ids"] for request in daemon.requests] == [
+        ["7q2f-3", "7q2f-4", "7q2f-5"], ["7q2f-3", "7q2f-5"], ["7q2f-3", "7q2f-4", "7q2f-5"]
+    ]  # fmt: skip
 
 
 def test_ls_is_list(cli: Cli, daemon: ScriptedDaemon) -> None:
