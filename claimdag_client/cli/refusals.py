@@ -82,6 +82,8 @@ def wrong_flags(refused: Refused, session: Session) -> list[str]:
 
 def _next(code: str, details: Mapping[str, Any]) -> str:
     """Return the next step in words, or "" if it would name a node and the refusal names none."""
+    if code == "not_claimable" and "paused" in details:
+        return f"claimdag resume --under {details['paused']}" if details["paused"] else "claimdag resume"
     step = _NEXT.get(code, "")
     named = [*(details.get("ids") or ()), *(fault.get("id") for fault in details.get("faults") or ())]
     id = details.get("id") or next(iter(named), None)

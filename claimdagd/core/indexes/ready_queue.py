@@ -33,6 +33,7 @@ class ReadyQueue:
         self._ranks = ranks
         self._requeue = ranks.requeue
         self.pauses = Pauses(ranks.requeue)
+        self._held_back = self.pauses.held_back
         self._resources = resources
         self.reservations = Reservations(resources, live, starvation)
         #: Nodes that need no units; and the heads of the classes that are not deferred; by role.
@@ -60,7 +61,8 @@ class ReadyQueue:
     def remove(self, v: Vertex, role: Role) -> None:
         """Remove `v`, which is ready no longer and was filed under `role`."""
         self._requeue.pop(v, None)
-        self.pauses.held_back.pop(v, None)
+        if self._held_back:
+            self._held_back.pop(v, None)
         if v.queue_entry is not None:
             self._take_out(v, v.queue_entry, role)
         if v.bypass_count:

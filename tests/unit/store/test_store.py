@@ -56,6 +56,14 @@ def test_encode_entry_writes_every_field() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("paused", [None, [], [None], [f"{TAG}-1", None]])
+def test_pause_is_in_the_entry_that_changes_it_alone(paused: list[str | None] | None) -> None:
+    """An older daemon reads all that was written where nothing is paused."""
+    line = entry_line(1, 1.5, "pause", None, [], None, [], None, None, None, 2, paused)
+    assert decode_entry(line[:-1]).paused == paused
+    assert (b"paused" in line.replace(b'"pause"', b"")) is (paused is not None)
+
+
 @pytest.mark.parametrize("at", [0.0, 1.5, 1_700_000_000.123456, 4e9])
 @pytest.mark.parametrize("full", [True, False])
 def test_entry_line_is_what_encode_entry_makes(at: float, full: bool) -> None:
