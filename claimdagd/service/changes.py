@@ -11,7 +11,7 @@ from claimdagd.service.alarm import Alarm
 from claimdagd.service.batch import UNJOURNALED, Batch, Changed, Served
 from claimdagd.service.idempotency import OnceTokens
 from claimdagd.service.leases import Leases
-from claimdagd.service.processes import WITH_PROCESS, Processes
+from claimdagd.service.processes import Processes, process_named
 from claimdagd.service.replies import encode_ok, op_of, reply_of, with_next
 from claimdagd.service.sessions import Clock, Session
 from claimdagd.service.wait_list import WaitingClaim
@@ -46,7 +46,8 @@ class Changes:
         `waiting`: the claim that `r` serves. Its request is answered then, and its token has the reply.
         """
         graph, clock = self._graph, self._clock
-        process = self._processes.check(r, session.peer_pid) if type(r) in WITH_PROCESS else None
+        pid = process_named(r)
+        process = None if pid is None else self._processes.check(r, pid, session.peer_pid)
         result, mutation = apply_request(graph, r, clock.now(), clock.wall(), session.conn, process)
         request: wire.Request = r if waiting is None else waiting.request
         once: str | None = request.once  # type: ignore[attr-defined]
@@ -88,7 +89,9 @@ class Changes:
 
     def check_process(self, session: Session, r: wire.Mutation) -> None:
         """Refuse the process that `r` names, if it is not accepted."""
-        self._processes.check(r, session.peer_pid)
+        pid = process_named(r)
+        if pid is not None:
+            self._processes.check(r, pid, session.peer_pid)
 
     def keep_token(self, session: Session, r: wire.Mutation, reply: bytes, answer: bytes | None) -> Changed:
         """Return the item that journals `reply` as that of the token of `r`, which an item before this has done."""

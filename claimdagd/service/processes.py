@@ -5,7 +5,7 @@ What a process is, the shell knows: it gives a `ProcessWatch`. Must not look at 
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from claimdagd import wire
 from claimdagd.core.mutation import Mutation
@@ -17,8 +17,8 @@ from claimdagd.service.replies import op_of
 from claimdagd.wire import Code
 
 ACCEPTED: Final = "a process is accepted that runs, of the daemon's user, in its pid namespace"
-#: The requests that may name a process.
-WITH_PROCESS: Final = frozenset({wire.Claim, wire.ClaimNext, wire.Renew, wire.Complete})
+#: The requests that may name a process, besides the `next` of a complete.
+WITH_PROCESS: Final = frozenset({wire.Claim, wire.ClaimNext, wire.Renew})
 #: Above so many watched processes those are dropped for which no claim is left.
 SWEEP_ABOVE: Final = 64
 
@@ -38,6 +38,15 @@ class ProcessWatch(Protocol):
 
     def unwatch(self, process: Process) -> None:
         """Watch a process no longer."""
+
+
+def process_named(r: Any) -> int | None:
+    """Return the number of the process that `r` names, or None if it names none."""
+    kind = type(r)
+    if kind is wire.Complete:
+        r = r.next
+        return None if r is None else r.pid
+    return r.pid if kind in WITH_PROCESS else None
 
 
 class NoProcesses:
@@ -76,12 +85,8 @@ class Processes:
                 if v is not None and v.lease is not None and v.lease.process is not None:
                     self.hold(v, now)
 
-    def check(self, r: wire.Request, peer_pid: int | None) -> Process | None:
-        """Return the process that `r` names, or None if it names none. Raises Refusal if it is not accepted."""
-        named = r.next if isinstance(r, wire.Complete) else r
-        pid: int | None = getattr(named, "pid", None)
-        if pid is None:
-            return None
+    def check(self, r: wire.Request, pid: int, peer_pid: int | None) -> Process:
+        """Return the process that `r` names. Raises Refusal if it is not accepted."""
         if len(self._claims) > self._sweep_above:
             self._sweep()
         op = op_of(r)

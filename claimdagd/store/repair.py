@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from claimdagd import waitgraph
@@ -28,7 +29,9 @@ def repair(nodes: dict[str, Node], gen: int) -> list[str]:
             notes["claims are handed back"] += 1
         if status is Status.TODO or status in LIVE:
             status = Status.READY
-        nodes[node_id] = replace(node, gen=gen, status=status, assignee=None, lease=None, bound=False, grants=())
+        nodes[node_id] = replace(
+            node, gen=gen, status=status, assignee=None, lease=None, bound=False, pid=UNSET, pid_start=UNSET, grants=()
+        )
     _mend_parents(nodes, notes)
     _mend_ends(nodes, notes)
     for before, after in _circular(nodes):

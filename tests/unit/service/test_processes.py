@@ -212,3 +212,56 @@ def test_processes_without_a_claim_are_watched_no_longer(daemon: InProcessDaemon
         gen = ask(peer, "claim", id=ID, actor="a", pid=pid)["ok"]["gen"]
         ask(peer, "release", id=ID, gen=gen)
     assert len(daemon.processes.watched) < 150
+
+
+def test_end_while_the_journal_is_not_flushed_counts_after_a_rollback() -> None:
+    """The release was undone, and the process was gone by then."""
+    daemon = InProcessDaemon(fsync=True)
+    daemon.peer().ask({"op": "upsert", "summary": "work"})
+    daemon.processes.start(7)
+    claim_it = daemon.peer()
+    claim_it.send({"op": "claim", "id": ID, "actor": "a", "pid": 7})
+    daemon.flush()
+    claim_it.send({"op": "release", "id": ID, "gen": 2})
+    daemon.processes.end(7)
+    daemon.service.commit_failed(OSError(5, "Input/output error"))
+    assert status(daemon) == "claimed"
+    daemon.later(5)
+    assert status(daemon) == "ready"
+
+
+def test_end_during_a_stop_of_the_daemon_leaves_holders_a_grace(daemon: InProcessDaemon) -> None:
+    """After a suspend nothing ends before a holder could speak."""
+    claim(daemon)
+    daemon.clock.t += 20000
+    daemon.service.on_clock_gap(daemon.clock.now())
+    daemon.processes.end(7)
+    daemon.later(4.9)
+    assert status(daemon) == "claimed"
+    daemon.later(0.1)
+    assert status(daemon) == "ready"
+
+
+def test_claim_of_a_connection_and_a_process_has_the_grace_of_the_first_end(daemon: InProcessDaemon) -> None:
+    """Each counts by itself."""
+    holder = daemon.peer()
+    ask(holder, "claim", id=ID, actor="a", pid=7, bound=True)
+    daemon.service.closed(holder.session)
+    daemon.later(5)
+    assert status(daemon) == "ready"
+    holder = daemon.peer()
+    ask(holder, "claim", id=ID, actor="a", pid=7, bound=True)
+    daemon.processes.end(7)
+    daemon.later(5)
+    assert status(daemon) == "ready"
+    assert holder.look()[-1]["event"]["why"] == "expired"
+
+
+def test_running_after_the_end_forgets_the_process(daemon: InProcessDaemon) -> None:
+    """As renew does: the holder has spoken since."""
+    claim(daemon)
+    daemon.processes.end(7)
+    ask(daemon.peer(), "running", id=ID, gen=2)
+    again = daemon.again()
+    again.later(100)
+    assert (status(again), "pid" in ask(again.peer(), "get", id=ID)["ok"]) == ("running", False)

@@ -441,3 +441,11 @@ def test_mend_keeps_what_is_sound() -> None:
     assert notes == ["dependencies on nodes that are lost count as met, those of: aaaa-5"]
     assert all(number_of(i) for i in nodes)
     assert nodes["aaaa-4"].status in TERMINAL
+
+
+def test_claims_that_are_handed_back_have_no_process_any_more() -> None:
+    """Nor a lease or a holder."""
+    held = Node(id="t3st-1", status=Status.CLAIMED, assignee="a", lease=14400.0, gen=2, pid=7, pid_start=9)
+    nodes = {held.id: held}
+    repair(nodes, 5)
+    assert nodes[held.id] == Node(id="t3st-1", status=Status.READY, gen=5)
