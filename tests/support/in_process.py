@@ -55,10 +55,11 @@ class InProcessDaemon:
         grace: float = 5.0,
         tag: str = TAG,
         processes: FakeProcesses | None = None,
+        clock: ManualClock | None = None,
     ) -> None:
         self.disk = disk or Disk(DIR)
         self.files = FaultyFiles(self.disk)
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
         self.processes = processes or FakeProcesses()
         opened = open_service(
             self.files, DIR, self.clock, Config(grace_s=grace, fsync=fsync),

@@ -160,15 +160,15 @@ def test_document_commands_work_on_the_golden_files() -> None:
         assert done.stdout.strip()
 
 
-if __name__ == "__main__":
-    GOLDEN.mkdir(parents=True, exist_ok=True)
-    for file, data in write().items():
-        (GOLDEN / file).write_bytes(data)
-
-
 def test_process_of_a_claim_is_written_only_where_there_is_one() -> None:
     """So a state without such claims is byte for byte what it was before there were any."""
     held = msgspec.structs.replace(FULL, pid=7, pid_start=9)
     assert b'"pid"' not in msgspec.json.encode(FULL)
     assert msgspec.json.encode(held).endswith(b'"pid":7,"pid_start":9}')
     assert msgspec.json.decode(msgspec.json.encode(held), type=Node) == held
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(parents=True, exist_ok=True)
+    for file, data in write().items():
+        (GOLDEN / file).write_bytes(data)
