@@ -73,6 +73,16 @@ class Wanderer:
         choices: list[dict[str, int]] = [{}, {}, {"gpu": 1}, {"net": 1}, {"gpu": 1, "net": 1}]
         return self.random.choice([*choices, {"gpu": self.random.randint(1, 3)}])
 
+    def capacity(self) -> wire.SetCapacity:
+        return wire.SetCapacity(resource="gpu", units=self.random.randint(0, 4))
+
+    def pause(self) -> wire.Pause | wire.Resume:
+        """Lift a pause, as a rule, where there is one; or pause a subtree, rarely all."""
+        paused = self.driver.graph.pauses.ids()
+        if paused and self.random.random() < 0.6:
+            return wire.Resume(under=self.random.choice(paused))
+        return wire.Pause(under=self.random.choice([None, self.root(), self.open(), self.open()]))
+
     def submission(self) -> wire.Submit:
         """A layered piece of up to 30 nodes, tied to old ones here and there, whose deps point back or forward."""
         random = self.random
@@ -144,7 +154,7 @@ class Wanderer:
             case 16:
                 return wire.Cancel(id=self.open()) if random.random() < 0.2 else wire.Ready()
             case 17:
-                return wire.SetCapacity(resource="gpu", units=random.randint(0, 4))
+                return self.pause() if random.random() < 0.5 else self.capacity()
             case 18:
                 return wire.Archive(id=self.any())
             case _:
