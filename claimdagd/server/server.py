@@ -269,6 +269,8 @@ class Server:
                 self.stop(f"{lost} is no longer its own", EXIT_OWNERSHIP_LOST)
             self._acceptor.resume()  # descriptors that ran out may have come back elsewhere
             self._leave_if_idle(now)
+            if self._processes is not None:
+                self._processes.retry()
             self._housekeep()
             if self._due is not None and self._clock.now() >= self._due:
                 self._on_wake()  # only a clock that jumped can be here before the reaper

@@ -49,6 +49,8 @@ class PidfdWatch:
         self._proc = proc
         self._uid = os.geteuid()
         self._fds: dict[Process, int] = {}
+        #: Those for which there was no descriptor when the daemon came back.
+        self._pending: set[Process] = set()
         self._poller: Readers | None = None
 
     def __len__(self) -> int:
@@ -100,7 +102,9 @@ class PidfdWatch:
             fd = os.pidfd_open(process.pid)
         except OSError as exc:
             if exc.errno in _NO_DESCRIPTORS:
-                log.warning("process %d is not watched, its claim has its lease alone: %s", process.pid, exc.strerror)
+                if process not in self._pending:
+                    log.warning("process %d is not watched yet: %s", process.pid, exc.strerror)
+                self._pending.add(process)
                 return True
             return False
         facts = self._facts(process.pid)
@@ -110,8 +114,18 @@ class PidfdWatch:
         self._keep(process, fd)
         return True
 
+    def retry(self) -> None:
+        """Watch those for which there was no descriptor, and report which of them have ended."""
+        for process in list(self._pending):
+            if not self.watch(process):
+                self._pending.discard(process)
+                self._report(process)
+            elif process in self._fds:
+                self._pending.discard(process)
+
     def unwatch(self, process: Process) -> None:
         """Watch a process no longer."""
+        self._pending.discard(process)
         fd = self._fds.pop(process, None)
         if fd is not None:
             if self._poller is not None:
@@ -125,6 +139,9 @@ class PidfdWatch:
 
     def _ended(self, process: Process) -> None:
         self.unwatch(process)
+        self._report(process)
+
+    def _report(self, process: Process) -> None:
         try:
             self.on_ended(process)
         except Exception:

@@ -139,13 +139,28 @@ def test_no_room_is_an_error_of_the_system(watch: PidfdWatch, child: subprocess.
 def test_recovered_process_that_cannot_be_watched_counts_as_running(
     watch: PidfdWatch, child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its claim has its lease alone: a lack of descriptors is no end."""
+    """A lack of descriptors is no end. It is tried again until there is one, and an end meanwhile is reported."""
+    ended: list[Process] = []
+    watch.on_ended = ended.append
     process = accepted(watch, child.pid)
     watch.unwatch(process)
 
     def full(pid: int) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(os, "pidfd_open", full)
-    assert watch.watch(process)
-    assert len(watch) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pidfd_open", full)
+        assert watch.watch(process)
+        watch.retry()
+        assert (len(watch), ended) == (0, [])
+    watch.retry()
+    assert (len(watch), ended) == (1, [])
+    watch.unwatch(process)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pidfd_open", full)
+        assert watch.watch(process)
+    child.kill()
+    child.wait()
+    watch.retry()
+    watch.retry()
+    assert (len(watch), ended) == (0, [process])
