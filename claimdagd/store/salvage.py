@@ -95,7 +95,7 @@ def _leap_ahead(state: Recovered, lost_bytes: int, new_tag: Callable[[], str]) -
     state.notes.append(
         f"{len(state.nodes)} nodes are salvaged. What was lost cannot be known, so every claim is handed back,"
         f" every generation is now {gen}, ids go on from {state.tag}-{state.next_number} and entries from"
-        f" {state.seq + 1}; answers to `once` tokens in the lost part are forgotten, and the log begins anew"
+        f" {state.seq + 1}; answers to `once` tokens and pauses in the lost part are forgotten, and the log begins anew"
     )
 
 

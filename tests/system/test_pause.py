@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from claimdag_client import connect
+from claimdag_client.errors import NotClaimable, NothingRunnable
+from claimdag_client.sync import connect as connect_sync
 from tests.support.daemon import running, until
 
 
@@ -53,3 +56,25 @@ def test_worker_waits_for_the_resume_over_a_killed_daemon(short_dir: Path, scope
     finally:
         worker.kill()
         worker.communicate()
+
+
+@pytest.mark.anyio
+async def test_both_clients_pause_and_resume(short_dir: Path) -> None:
+    """The refusals are typed, and what is paused is told by each."""
+    with running(short_dir / "d") as daemon:
+        async with connect(daemon.path) as dag:
+            node = await dag.upsert(summary="one")
+            assert await dag.pause(under=node.id, actor="ann") == (node.id,)
+            assert await dag.pause() == (node.id, None)
+            with pytest.raises(NothingRunnable) as caught:
+                await dag.claim_next("ann")
+            assert (caught.value.paused, caught.value.stuck) == (1, False)
+            with pytest.raises(NotClaimable, match="resume"):
+                await dag.claim(node.id, actor="ann")
+            assert [reason["type"] for reason in (await dag.why(node.id)).reasons] == ["paused"]
+        with connect_sync(daemon.path) as sync:
+            assert sync.stats()["paused"] == [node.id, None]
+            assert sync.resume() == (node.id,)
+            assert sync.resume(under=node.id) == ()
+            with sync.claim_next("ann") as claim:
+                assert claim.id == node.id
