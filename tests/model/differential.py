@@ -170,6 +170,9 @@ class Pair:
             codes = {fault["code"] for fault in faults}
             assert expected.code in codes, f"{request}: core {codes}: {refusal}, model {expected.code}"
             assert refusal.code == (expected.code if len(codes) == 1 else wire.Code.BAD_REQUEST)
+            if "faults" in expected.details:
+                told = [(fault["index"], fault["code"]) for fault in faults]
+                assert told == expected.details["faults"], f"{request}: core {told}, model {expected.details}"
             return
         assert refusal.code == expected.code, f"{request}: core {refusal.code}: {refusal}, model {expected.code}"
         for name in ("id", "gen"):
@@ -186,7 +189,13 @@ class Pair:
 
     def compare_replies(self, request: wire.Request, reply: Any, expected: dict[str, Any]) -> None:
         what = f"answer to {request}"
+        if "results" in expected:
+            for one, other in zip(reply["results"], expected["results"], strict=True):
+                self.compare_replies(request, one, other)
+            return
         match request:
+            case wire.Cancel() if not expected["ids"]:
+                assert reply["ids"] == [], what
             case wire.Upsert() | wire.Link() | wire.Unlink():
                 self.compare_views(reply, expected, what)
             case wire.Claim() | wire.ClaimNext():

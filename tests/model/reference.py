@@ -99,6 +99,13 @@ class Take:
     lender: str | None
 
 
+def names_several(request: wire.Request) -> bool:
+    """Whether a request is about several nodes, or about whatever is in some state."""
+    by_state = isinstance(request, wire.Reopen) and request.failed
+    by_scope = isinstance(request, wire.Cancel) and request.under is not None
+    return by_state or by_scope or (not isinstance(request, wire.Wait) and bool(getattr(request, "ids", ())))
+
+
 class Model:
     """The whole graph. `now` is monotonic seconds, `wall` Unix seconds."""
 
@@ -142,12 +149,68 @@ class Model:
         self.now, self.wall, self.root, self.cancelled = now, wall, None, []
         try:
             verb: Callable[[Any], dict[str, Any]] = getattr(self, "do_" + str(request.__struct_config__.tag))
-            answer = verb(request)
+            answer = self.several(request, verb) if names_several(request) else verb(request)
         except Refused:
             self.restore(saved)
             raise
         self.forget_passes()
         return answer
+
+    # -------------------------------------------------------------------------------------------------- many at once
+
+    def several(self, request: Any, verb: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Do one thing with each of several nodes; refuse with what is wrong with each."""
+        ids = self.named(request)
+        before = {node_id: copy.copy(item) for node_id, item in self.items.items()}
+        ready_before = {item.id for item in self.ready_work()}
+        results: dict[int, dict[str, Any]] = {}
+        faults: list[tuple[int, Code]] = []
+        places = list(range(len(ids)))
+        if isinstance(request, wire.Complete):  # children first: they decide a group, and its failure would cancel them
+            places.sort(key=lambda place: -len(self.above(self.items[ids[place]])) if ids[place] in self.items else 0)
+        for place in places:
+            node_id = ids[place]
+            only = {name: None if name == "under" else False for name in ("under", "failed") if hasattr(request, name)}
+            self.root, self.cancelled = None, []
+            try:
+                results[place] = verb(msgspec.structs.replace(request, id=node_id, ids=(), **only))
+            except Refused as refused:
+                if node_id in self.items and self.was_brought_there(request, before[node_id], refused):
+                    results[place] = {"id": node_id, "ids": set(), "ready": set(), "next": None, "code": None}
+                else:
+                    faults.append((place, refused.code))
+        if faults:
+            raise Refused(min(faults)[1], faults=sorted(faults))
+        ready_now = {item.id for item in self.ready_work()} - ready_before
+        for place, node_id in enumerate(ids):
+            result, item = results[place], self.items[node_id]
+            if isinstance(request, wire.Complete):
+                result["node"] = self.view(node_id)
+                if before[node_id].outcome is None and before[node_id].final is None and "id" not in result:
+                    result["ready"] = result["ready"] & ready_now
+                    item.made_ready = (item.gen, frozenset(result["ready"]))
+            elif not isinstance(request, wire.Cancel | wire.Renew | wire.Running):
+                results[place] = {"id": node_id, "gen": item.gen}
+        return {"results": [results[place] for place in range(len(ids))]}
+
+    def named(self, request: Any) -> list[str]:
+        """The ids of the nodes that a request for several is about."""
+        under, failed = getattr(request, "under", None), getattr(request, "failed", False)
+        if under is None and not failed:
+            return list(request.ids)
+        scope = self.scope(under)
+        if failed:
+            own = [item for item in scope if item.final == Outcome.FAILED]
+            own = [item for item in own if (not self.children(item) if item.is_group else item.outcome == item.final)]
+            return [item.id for item in sorted(own, key=lambda item: (len(self.above(item)), item.number))]
+        return [under] if self.item(under).final is None else []
+
+    def was_brought_there(self, request: Any, before: Item, refused: Refused) -> bool:
+        """Whether another node of the same request has ended, or reopened, this one."""
+        if isinstance(request, wire.Reopen):
+            return refused.code == Code.NOT_TERMINAL and before.final is not None
+        ends = isinstance(request, wire.Complete | wire.Cancel)
+        return ends and refused.code == Code.TERMINAL and before.final is None and before.outcome is None
 
     def expire(self, now: float, wall: float) -> list[str]:
         """Hand back every claim that has been quiet past its lease; the ids, first to run out first."""

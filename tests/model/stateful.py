@@ -421,6 +421,32 @@ class Machine(RuleBasedStateMachine):
         node_id = self.choose(index, self.finished)
         self.run(verb(id=node_id, gen=self.gen(node_id, gen)), undo=undo)
 
+    @rule(
+        verb=st.sampled_from([wire.Complete, wire.Complete, wire.Reopen, wire.Archive, wire.Release, wire.Renew]),
+        picks=st.lists(st.integers(0, 85), min_size=1, max_size=4),
+        status=outcomes,
+        undo=undoes,
+    )
+    def several(self, verb: Any, picks: list[int], status: Outcome, undo: bool) -> None:
+        """Several nodes in one step, mostly such as it can be done with (law 10.6)."""
+        like = {wire.Complete: self.unfinished, wire.Release: self.held, wire.Renew: self.held}.get(verb, self.finished)
+        ids = tuple(self.choose(index, like) for index in picks)
+        self.run(verb(ids=ids, **({"status": status} if verb is wire.Complete else {})), undo=undo)
+
+    @precondition(lambda self: any(item.final == Outcome.FAILED for item in self.model.items.values()))
+    @rule(under=st.one_of(st.none(), indexes), undo=undoes)
+    def reopen_failed(self, under: int | None, undo: bool) -> None:
+        """All that failed, everywhere or in a scope (law 10.7)."""
+        self.run(wire.Reopen(failed=True, under=None if under is None else self.choose(under)), undo=undo)
+
+    @rule(picks=st.lists(indexes, min_size=1, max_size=3), under=st.booleans(), sure=st.booleans(), undo=undoes)
+    def cancel_several(self, picks: list[int], under: bool, sure: bool, undo: bool) -> None:
+        """Seldom, or nothing would be left."""
+        if not sure or len(picks) < 2:
+            return
+        ids = tuple(self.choose(index, self.unfinished) for index in picks)
+        self.run(wire.Cancel(under=ids[0]) if under else wire.Cancel(ids=ids, error="enough"), undo=undo)
+
     @precondition(lambda self: any(item.held for item in self.model.items.values()))
     @rule(lease=st.one_of(st.none(), st.sampled_from([0.0, 5.0, 20.0])), undo=undoes)
     def reclaim(self, lease: float | None, undo: bool) -> None:

@@ -158,6 +158,46 @@ PLANTED_BUGS = (
         "_A <= self.judged + 100.0",
         by="tests/unit/core/indexes/test_start_times.py",
     ),
+    # Many at once.
+    PlantedBug(
+        "what the same request has ended is a fault",
+        CORE,
+        "HERE(isinstance(_A, Complete | Cancel) and _B is Code.TERMINAL and _C)",
+        "False",
+        by="tests/unit/core/operations/test_many.py",
+    ),
+    PlantedBug(
+        "a refused renewal of several moves a lease",
+        CORE,
+        "if HERE(isinstance(_A, Renew | Running)):\n    ...",
+        "False",
+        where="run",
+        by="tests/unit/core/operations/test_many.py",
+    ),
+    PlantedBug(
+        "reopen failed takes a group whose child failed",
+        CORE,
+        "_A.record.status is Status.FAILED and HERE(_F(_A))",
+        "True",
+        where="_failed",
+        by="tests/unit/core/operations/test_many.py",
+    ),
+    PlantedBug(
+        "a group is completed before its children",
+        CORE,
+        "HERE(-_F(_A[_B[_C]])) if _ else 0",
+        "_F(_A[_B[_C]])",
+        where="_order.*",
+        by="tests/unit/core/operations/test_many.py",
+    ),
+    PlantedBug(
+        "one of several names what another has ended as ready",
+        CORE,
+        "tuple(_A for _A in _B if HERE(_A in _C))",
+        "True",
+        where="_remember_completions",
+        by="tests/unit/core/operations/test_many.py",
+    ),
     # Leases.
     PlantedBug("a lease is too short", CORE, "Lease(HERE(_A + _B), _B, _A, ...)", "_A + _B * 0.9", where="lease_of"),
     PlantedBug(

@@ -50,6 +50,12 @@ class Driver:
             case wire.Resources():
                 return {"resources": msgspec.to_builtins(views.resources(self.graph))}
         result = self.perform(request)
+        if result.many is not None:
+            return {"results": [self.answer(request, each) for each in result.many]}
+        return self.answer(request, result)
+
+    def answer(self, request: wire.Request, result: verbs.Result) -> Any:
+        """What a caller would read of a result."""
         match request:
             case wire.Complete():
                 refusal = result.next_refusal

@@ -70,9 +70,14 @@ def nodes_named(graph: Graph, r: Any) -> tuple[str, ...]:
 def _failed(scope: Iterable[Vertex]) -> list[Vertex]:
     """Return what failed by itself, parents first: a group, or a node whose child failed, comes back with that child.
 
-    A parent comes before its children, which would else only bring it back to wait for them.
+    A parent comes before its children, which would else only bring it back to wait for them. A group without children
+    has failed by hand.
     """
-    found = [v for v in scope if v.record.status is Status.FAILED and v.record.outcome is Outcome.FAILED]
+
+    def by_itself(v: Vertex) -> bool:
+        return not v.children if v.group else v.record.outcome is Outcome.FAILED
+
+    found = [v for v in scope if v.record.status is Status.FAILED and by_itself(v)]
     return sorted(found, key=lambda v: (_height(v), v.number))
 
 

@@ -179,7 +179,7 @@ def test_reopen_failed_brings_back_all_with_what_they_cancelled(driver: Driver) 
     for node in (first, second):
         driver.complete(node, status=Outcome.FAILED)
     given_up = driver.add()
-    driver.apply(Cancel(id=given_up))
+    driver.complete(given_up, status=Outcome.CANCELLED)
     found = results(driver, Reopen(failed=True))
     assert [each.v.record.id for each in found if each.v] == [first, second]
     assert statuses(driver, done, first, second, both, later) == ["done", "ready", "ready", "todo", "todo"]
@@ -235,3 +235,11 @@ def test_archive_and_unarchive_of_several(driver: Driver) -> None:
 def test_id_left_out_is_no_text() -> None:
     """So it cannot be taken for an id that was given."""
     assert Cancel(ids=("a",)).id is UNSET  # type: ignore[comparison-overlap]
+
+
+def test_group_that_failed_by_hand_is_reopened(driver: Driver) -> None:
+    """It has no child to come back with."""
+    goal = driver.goal()
+    driver.complete(goal, status=Outcome.FAILED)
+    assert [each.v.record.id for each in results(driver, Reopen(failed=True)) if each.v] == [goal]
+    assert driver.status(goal) != "failed"
