@@ -207,7 +207,7 @@ PLANTED_BUGS = (
     PlantedBug(
         "a crashed worker keeps its node",
         SERVICE,
-        "min(_A.deadline, _B if _C else _B + _D)",
+        "min(_A.deadline, _B + (_C if _D else _E))",
         "_A.deadline",
     ),
     PlantedBug("nobody is warned", SERVICE, "_A.deliver(_B)", "None", where=r".*\.warn"),
