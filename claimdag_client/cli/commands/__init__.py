@@ -13,8 +13,8 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
         {
             "status": ("status", "one screen: who holds what, what is ready, what waits on what"),
             "list": ("listing", "nodes, newest first; unfinished ones by default (also: ls)"),
-            "get": ("requests", "all of one node (also: show)"),
-            "why": ("requests", "why a node is not running, and what to do about it"),
+            "get": ("several", "all of one node (also: show)"),
+            "why": ("several", "why a node is not running, and what to do about it"),
             "output": ("output", "what the command of a node wrote, under run or work"),
             "tree": ("graphs", "nodes under their parents"),
             "graph": ("graphs", "the order of the work, as text, dot or mermaid"),

@@ -11,16 +11,6 @@ _SCOPE = "only this node and what is below it"
 _EDGE = {"before": "", "after": "", "when": "", "actor": "who says so, for the ledger", "once": "", "json": ""}
 
 COMMANDS: dict[str, Command] = {
-    "get": Command(
-        op="get", flags={"id": "", "json": ""}, needs=("id",), show="page",
-        about="Show every field of one node.",
-        examples=("claimdag get 7q2f-1",),
-    ),
-    "why": Command(
-        op="why", flags={"id": "", "json": ""}, needs=("id",), show="why",
-        about="Say why a node has its status, and what to do about it.",
-        examples=("claimdag why 7q2f-2",),
-    ),
     "ready": Command(
         op="ready", show="ready", rows="nodes",
         flags={"role": "", "slack": "", "strict": "", "under": _SCOPE, "limit": "", "json": ""},

@@ -5,7 +5,7 @@ With one node each is the request that scripts have always made, and prints what
 
 from __future__ import annotations
 
-from claimdag_client.cli.command import Command, fields_of, results_of
+from claimdag_client.cli.command import Command, fields_of, results_of, show
 from claimdag_client.cli.render.text import clean
 from claimdag_client.cli.session import DONE, Session, UsageError
 
@@ -37,6 +37,18 @@ def _several(args: Namespace, session: Session) -> int:
     return DONE
 
 
+def _each(args: Namespace, session: Session) -> int:
+    """Look at one node after the other; nothing is shown if one of them is refused."""
+    command = COMMANDS[session.verb]
+    answers = []
+    for node_id in dict.fromkeys(map(session.node_id, args.ids)):
+        session.named = node_id
+        answers.append(session.ask(session.verb, id=node_id))
+    for ok in answers:
+        show(command, ok, args, session)
+    return DONE
+
+
 def _check(args: Namespace, verb: str) -> None:
     """Refuse a command that names its nodes in no way, or in two."""
     instead = _INSTEAD.get(verb)
@@ -63,6 +75,16 @@ def _show(args: Namespace, session: Session, ok: dict[str, Any]) -> None:
 
 
 COMMANDS: dict[str, Command] = {
+    "get": Command(
+        run=_each, flags={"some": "nodes: their ids, or the numbers in them", "json": ""}, needs=("some",), show="page",
+        about="Show every field of a node, or of several one after the other.",
+        examples=("claimdag get 7q2f-1", "claimdag get 3 4"),
+    ),
+    "why": Command(
+        run=_each, flags={"some": "nodes: their ids, or the numbers in them", "json": ""}, needs=("some",), show="why",
+        about="Say why a node, or each of several, has its status, and what to do about it.",
+        examples=("claimdag why 7q2f-2",),
+    ),
     "renew": Command(
         run=_several, needs=("some",), flags={**_HELD, "pid": ""}, show="lease",
         about="Move the deadline of a claim: its lease starts anew. Prints gen=N expires_in=S.",

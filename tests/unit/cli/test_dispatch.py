@@ -74,7 +74,7 @@ def test_the_version_needs_no_daemon(cli: Cli) -> None:
         (["claim", "7q2f-1"], "claimdag: claim: --actor is missing"),
         (["claim", "--actor", "a"], "which node?"),
         (["claim", "7q2f-1", "--id", "7q2f-2", "--actor", "a"], "two nodes are named"),
-        (["get", "7q2f-1", "7q2f-2"], "unknown argument: 7q2f-2"),
+        (["log", "7q2f-1", "7q2f-2"], "unknown argument: 7q2f-2"),
         (["renew", "7q2f-1", "--gen", "x"], "--gen"),
         (["claim", "7q2f-1", "--actor", "a", "--lease", "soon"], "--lease"),
         (["upsert", "--need", "gpu=many"], "NAME=UNITS"),

@@ -57,3 +57,12 @@ def test_several_in_json_are_a_line_each(cli: Cli, daemon: ScriptedDaemon) -> No
     daemon.answers["reopen"] = {"results": [{"id": "7q2f-3", "gen": 2}, {"id": "7q2f-1", "gen": 2}]}
     ran = cli("reopen", "3", "1", "--json")
     assert ran.json == [{"id": "7q2f-3", "gen": 2}, {"id": "7q2f-1", "gen": 2}]
+
+
+@pytest.mark.parametrize("verb", ["get", "why"])
+def test_several_are_looked_at_one_after_the_other(verb: str, cli: Cli, daemon: ScriptedDaemon) -> None:
+    """Each is a request of its own, for nothing is changed; each answer is a line of JSON."""
+    daemon.answers[verb] = lambda request: {"id": request["id"], "status": "ready", "reasons": [], "text": ""}
+    ran = cli(verb, "3", "4", "--json")
+    assert [each["id"] for each in ran.json] == ["7q2f-3", "7q2f-4"]
+    assert [request["id"] for request in daemon.requests] == ["7q2f-3", "7q2f-4"]
