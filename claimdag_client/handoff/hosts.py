@@ -20,7 +20,9 @@ The tasks of this project are in a claimdag graph. Take work only from there, on
 - In a shell: `claimdag next --actor NAME --wait auto` prints an id and a generation. Then
   `claimdag complete ID --gen GEN`, or with `--status failed --error "why"`. Every ten minutes until then
   `claimdag renew ID --gen GEN`. Exit status 3 means: nothing can run now, ask again. Exit status 4 means: all work is
-  finished. If your tool ends a command sooner than after 50 seconds, set CLAIMDAG_TOOL_TIMEOUT to its limit.
+  finished. With `--pid auto` the claim lasts while your host lives, and a renewal every three hours is enough; leave it
+  out where it is refused. If your tool ends a command sooner than after 50 seconds, set CLAIMDAG_TOOL_TIMEOUT to its
+  limit.
 - Work that you find on the way is a new node (`add`, or `claimdag upsert --summary "..."`); do not do it unasked.
 - Before you edit a file that others may edit, your node should need `file:PATH`. That keeps two nodes apart, not two
   editors: it locks nothing for those who do not ask.

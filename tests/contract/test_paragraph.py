@@ -15,7 +15,7 @@ import pytest
 
 from claimdag_client.cli.values import wait_of_a_tool
 from claimdag_client.handoff.hosts import PARAGRAPH
-from tests.support.daemon import Daemon, running
+from tests.support.daemon import Daemon, running, until
 
 pytestmark = pytest.mark.slow
 COMMANDS = [" ".join(each.split()) for each in re.findall(r"`(claimdag [^`]*)`", PARAGRAPH)]
@@ -94,6 +94,23 @@ def test_limit_that_is_no_number_is_told(daemon: Daemon) -> None:
     said = tool.run(NEXT.replace("NAME", "shell/1"))
     assert said.returncode == 2
     assert "--wait auto" in said.stderr
+
+
+def test_claim_with_pid_auto_lasts_while_the_host_lives(daemon: Daemon) -> None:
+    """Hours instead of minutes, and the node is back within the grace when the host is gone."""
+    assert "`--pid auto`" in PARAGRAPH
+    boss = daemon.client()
+    id = boss.ask("upsert")["id"]
+    command = NEXT.replace("NAME", "shell/1") + " --pid auto"
+    argv = [sys.executable, "-m", "claimdag_client.cli", *shlex.split(command)[1:]]
+    script = f"import subprocess, sys; subprocess.run({argv!r}); sys.stdin.read()"
+    tool = ShellTool(daemon, 30)
+    with subprocess.Popen([sys.executable, "-c", script], env=tool.environment, stdin=subprocess.PIPE) as host:
+        until(lambda: boss.ask("get", id=id)["assignee"] == "shell/1", "the claim")
+        assert boss.ask("get", id=id)["expires_in"] > 3 * 3600
+        host.kill()
+        host.wait()
+        assert boss.ask("claim_next", actor="other", wait=20)["id"] == id
 
 
 def test_claim_that_is_never_renewed_comes_back(short_dir: Path) -> None:
