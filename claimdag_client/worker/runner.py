@@ -53,7 +53,7 @@ def main_run(argv: Sequence[str], place: Endpoint) -> int:
     try:
         place.take(args)
         with connect(place, client="claimdag run") as connection:
-            id = f"{connection.graph}-{int(args.id)}" if args.id.isascii() and args.id.isdigit() else args.id
+            id = _full_id(args.id, connection.graph)
         from claimdag_client.worker.pool import run_one
 
         return run_one(place, id, command, supervisors, _keeper(args, place), final_exit=args.final_exit,
@@ -61,6 +61,11 @@ def main_run(argv: Sequence[str], place: Endpoint) -> int:
                        gen=args.gen)  # fmt: skip
     finally:
         supervisors.close()
+
+
+def _full_id(text: str, graph: str) -> str:
+    """Return the whole id: a bare number means a node of this graph."""
+    return f"{graph}-{int(text)}" if text.isascii() and text.isdigit() else text
 
 
 def main_work(argv: Sequence[str], place: Endpoint) -> int:
@@ -73,19 +78,21 @@ def main_work(argv: Sequence[str], place: Endpoint) -> int:
             "claimdag work --assignee bot --role verifier -n 4 --until-empty -- make -C tests",
         ],
     )
-    flags = {"role": "", "slack": "", "strict": "", "workers": "", "until_empty": ""}
+    flags = {"role": "", "slack": "", "strict": "", "under": "only this node and what is below it",
+             "workers": "", "until_empty": ""}  # fmt: skip
     args, command = _parse(parser, flags, (), argv)
     args.captured = not args.no_capture
     supervisors = _start_supervisors(args, command, args.workers, lines=True)
     try:
         place.take(args)
-        connect(place, client="claimdag work").close()
+        with connect(place, client="claimdag work") as connection:
+            under = None if args.under is None else _full_id(args.under, connection.graph)
         from claimdag_client.worker.pool import work
 
         actors = [args.actor] if args.workers == 1 else [f"{args.actor}/{n}" for n in range(1, args.workers + 1)]
         return work(place, actors, command, supervisors, _keeper(args, place), final_exit=args.final_exit,
                     role=args.role, slack=args.slack,
-                    strict=args.strict, lease=args.lease, until_empty=args.until_empty)  # fmt: skip
+                    strict=args.strict, under=under, lease=args.lease, until_empty=args.until_empty)  # fmt: skip
     finally:
         supervisors.close()
 

@@ -126,6 +126,19 @@ def test_run_told_to_stop_ends_the_group_and_hands_the_node_back(
     assert (after["status"], after["assignee"], after["gen"]) == ("ready", None, 3)
 
 
+def test_work_under_a_node_never_leaves_it(daemon: Daemon) -> None:
+    """What is below the goal is worked off, by its number alone too, and what is beside it is not touched."""
+    boss = daemon.client()
+    goal, *_, beside = boss.ask(
+        "submit", nodes=[{"ref": "g", "kind": "goal"}, {"parent": "g"}, {"parent": "g"}, {"priority": 9}]
+    )["ids"]
+    argv = ("work", "--assignee", "a", "--under", goal.rpartition("-")[2], "--until-empty", "--", "true")
+    with claimdag(daemon, *argv) as worker:
+        assert worker.wait() == 0
+    assert node(daemon, goal)["status"] == "done"
+    assert node(daemon, beside)["status"] == "ready"
+
+
 def test_run_told_to_stop_kills_what_does_not_listen(daemon: Daemon, pids: Path) -> None:
     """SIGKILL after --kill-after, to all of the group."""
     id = add(daemon)
