@@ -29,11 +29,6 @@ LIMIT_S = 0.5
 SUMMARY_COLUMNS = 60
 #: Flags that stand before every verb and after it, with a path or a name each.
 _PLACE = ("--socket", "--dir", "--graph")
-#: The verbs that read their own arguments, up to the command that they run.
-_RUNNERS = {
-    "run": ("id", "gen", "actor", "lease", "kill_after", "leave_daemons"),
-    "work": ("role", "slack", "strict", "workers", "until_empty", "actor", "lease", "kill_after", "leave_daemons"),
-}
 
 BASH = """_claimdag() {
     local word about found=() told=()
@@ -91,7 +86,7 @@ def _possible(before: list[str], current: str, endpoint: Endpoint) -> Iterator[C
 
 
 def _after_place(before: list[str], endpoint: Endpoint) -> list[str]:
-    """Return the words from the verb on, and take the socket and directory named before it."""
+    """Return the words from the verb on, and take the daemon that is named before it."""
     rest = [*before]
     while rest and rest[0].startswith("--"):
         name, equals, value = rest.pop(0).partition("=")
@@ -101,15 +96,16 @@ def _after_place(before: list[str], endpoint: Endpoint) -> list[str]:
             endpoint.socket_path = value
         elif name == "--dir":
             endpoint.directory = value
+        elif name == "--graph":
+            endpoint.graph = value
     return rest
 
 
 def _flags_of(verb: str) -> list[Flag]:
     module = MODULES.get(verb, ":")
-    if ":" in module:
-        return [FLAGS[name] for name in _RUNNERS.get(verb, ())]
-    command: Command = import_module(f"claimdag_client.cli.commands.{module}").COMMANDS[verb]
-    return [FLAGS[name] for name in command.flags]
+    path = "foreign" if ":" in module else f"commands.{module}"
+    command: Command | None = import_module(f"claimdag_client.cli.{path}").COMMANDS.get(verb)
+    return [FLAGS[name] for name in command.flags] if command else []
 
 
 def _values_of(flag: Flag, endpoint: Endpoint) -> Iterator[Candidate]:

@@ -203,8 +203,3 @@ def _show_needs(parser: Parser, command: Command) -> None:
         if not flag.positional:
             usage = usage.replace(f"[{flag.shown} {flag.metavar}]", f"{flag.shown} {flag.metavar}")
     parser.usage = usage.replace("%", "%%")
-
-
-def add_actor(parser: Parser, about: str) -> None:
-    """Add --actor, with words of its own."""
-    add_flags(parser, {"actor": about})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from claimdag_client.cli.parsing import add_actor, make_parser
+from claimdag_client.cli.foreign import COMMANDS
+from claimdag_client.cli.parsing import parser_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,10 +14,6 @@ if TYPE_CHECKING:
 
     from claimdag_client._transport.endpoint import Endpoint
 
-ABOUT = """Serve one agent over the Model Context Protocol, on stdin and stdout. An agent's host starts it; a person has
-no use for it. The process is one worker: its claims go back when the host closes it.
-
-A host's configuration, as in .mcp.json: {"mcpServers": {"claimdag": {"command": "claimdag", "args": ["mcp"]}}}"""
 MISSING = """claimdag mcp: the MCP SDK is not installed
   next: pip install 'claimdagd[mcp]'"""
 #: An extra that is not installed is a fault of the installation, as sysexits.h has it.
@@ -25,9 +22,7 @@ UNAVAILABLE = 69
 
 def main_mcp(argv: Sequence[str], place: Endpoint) -> int:
     """`claimdag mcp`: serves until its host closes stdin."""
-    parser = make_parser("mcp", ABOUT, ["claimdag mcp", "claimdag mcp --actor codex-3"])
-    add_actor(parser, "this worker's name (else CLAIMDAG_ACTOR, else the host's name and 4 characters)")
-    args = parser.parse_args(argv)
+    args = parser_of("mcp", COMMANDS["mcp"]).parse_args(argv)
     try:
         import anyio
 

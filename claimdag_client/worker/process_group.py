@@ -1,7 +1,8 @@
 """A worker's commands as processes: each is run by a supervisor, waited for, stopped with Ctrl-Z, and ended whole.
 
 Knows nothing of claims. The worker talks to each supervisor over a channel (see supervisor.py) and never signals a
-process by a number that could be another's by now.
+process by a number that could be another's by now. The supervisors are forked from here: an event loop is imported
+where it is used, so that no supervisor carries one.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import signal
 import socket
 from collections.abc import Sequence
 from typing import Self
-
-import anyio
 
 from claimdag_client.worker import process_tree
 from claimdag_client.worker.supervisor import MESSAGE_MAX, Settings, start_supervisor
@@ -97,6 +96,8 @@ class CommandGroup:
             self.foreground = True
             terminal.lend(self._pid)
         else:
+            import anyio
+
             # In the background it will stop again if it still wants the terminal: not in a hurry.
             await anyio.sleep(STOP_AGAIN_S)
         self.signal(signal.SIGCONT)
@@ -116,6 +117,8 @@ class CommandGroup:
             pass  # The supervisor is gone, which the next receive reports.
 
     async def _receive(self) -> bytes:
+        import anyio
+
         while True:
             try:
                 message = self._channel.recv(MESSAGE_MAX)
@@ -155,6 +158,8 @@ class Supervisors:
         Args:
             daemon: a daemon that this process started is below it as well, and is spared.
         """
+        import anyio
+
         spared = frozenset([daemon, *(group.supervisor for group in self.groups)])
         with anyio.move_on_after(STRAYS_S, shield=True):
             while strays := process_tree.descendants(os.getpid(), without=spared):

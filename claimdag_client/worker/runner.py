@@ -13,7 +13,8 @@ import os
 from claimdag_client import outputs
 from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.transport import connect
-from claimdag_client.cli.parsing import Parser, add_flags, check_needs, make_parser, settle_all
+from claimdag_client.cli.foreign import COMMANDS
+from claimdag_client.cli.parsing import check_needs, parser_of, settle_all
 from claimdag_client.cli.session import UsageError
 from claimdag_client.worker.process_group import Supervisors
 from claimdag_client.worker.supervisor import Settings
@@ -21,32 +22,14 @@ from claimdagd.descriptors import hold_standard_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from claimdag_client.worker.output_keeper import OutputKeeper
-
-RUN_ABOUT = """Claim one node, run a command for it, and complete the node by the command's exit status.
-
-The command finds CLAIMDAG_ID, CLAIMDAG_GEN, CLAIMDAG_SUMMARY and CLAIMDAG_SOCKET in its environment.
-The exit status is the command's (128+n when signal n killed it); 126 or 127 when it cannot be started,
-and the node is handed back. Told to stop (SIGTERM, SIGINT, SIGHUP) it ends the command, hands the node
-back and exits with 128+n. Everything that the command started ends with the claim, in a session of its own too,
-unless --leave-daemons says otherwise. What it writes is kept for `claimdag output ID`, unless it has the terminal.
-With exit status 75 the node is tried again after its retry delay, whether it has retries or not; with 100 it fails at
-once, even if retries are left."""
-
-WORK_ABOUT = """Run a command for node after node, each claimed when the one before is finished.
-
-As `claimdag run` for every node. It waits for work indefinitely; with --until-empty it ends with 0 once all
-work is finished, failed or not, and with 3 where what is left needs a person. With -n N it
-is N workers, NAME/1 to NAME/N. What the commands write is shown as lines with the node's id before
-them, standard error too, and kept for `claimdag output ID`."""
 
 
 def main_run(argv: Sequence[str], place: Endpoint) -> int:
     """Run `claimdag run`. Returns the exit status."""
-    parser = make_parser("run", RUN_ABOUT, ["claimdag run --assignee alice 7q2f-17 -- make test"])
-    args, command = _parse(parser, {"id": "", "gen": "", "capture": ""}, ("id",), argv)
+    args, command = _parse("run", argv)
     # A terminal is handed on to the command, which may need it.
     args.captured = args.capture or not (args.no_capture or os.isatty(1) or os.isatty(2))
     supervisors = _start_supervisors(args, command, 1, lines=False)
@@ -70,17 +53,7 @@ def _full_id(text: str, graph: str) -> str:
 
 def main_work(argv: Sequence[str], place: Endpoint) -> int:
     """Run `claimdag work`. Returns the exit status."""
-    parser = make_parser(
-        "work",
-        WORK_ABOUT,
-        [
-            "claimdag work --assignee alice -- ./agent.sh",
-            "claimdag work --assignee bot --role verifier -n 4 --until-empty -- make -C tests",
-        ],
-    )
-    flags = {"role": "", "slack": "", "strict": "", "under": "only this node and what is below it",
-             "workers": "", "until_empty": ""}  # fmt: skip
-    args, command = _parse(parser, flags, (), argv)
+    args, command = _parse("work", argv)
     args.captured = not args.no_capture
     supervisors = _start_supervisors(args, command, args.workers, lines=True)
     try:
@@ -97,14 +70,10 @@ def main_work(argv: Sequence[str], place: Endpoint) -> int:
         supervisors.close()
 
 
-def _parse(
-    parser: Parser, flags: Mapping[str, str], needs: Sequence[str], argv: Sequence[str]
-) -> tuple[argparse.Namespace, list[str]]:
+def _parse(verb: str, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """Return the options, and the command after `--`."""
-    lease = "seconds of quiet after which the node goes to another (also 90s, 15m)"
-    flags = {**flags, "actor": "who works", "lease": lease, "kill_after": "", "leave_daemons": "",
-             "final_exit": "", "no_capture": "", "output_max": "", "output_total": ""}  # fmt: skip
-    add_flags(parser, flags, needs)
+    shape = COMMANDS[verb]
+    parser = parser_of(verb, shape)
     # --actor may stand in the environment, so argparse would call it optional here.
     usage = parser.format_usage().removeprefix("usage: ").rstrip().replace("[--actor NAME]", "--actor NAME")
     parser.usage = f"{usage} -- COMMAND [ARGUMENT ...]"
@@ -112,8 +81,8 @@ def _parse(
     at = arguments.index("--") if "--" in arguments else len(arguments)
     args = parser.parse_args(arguments[:at])
     command = arguments[at + 1 :]
-    settle_all(args, flags)
-    check_needs(args, (*needs, "actor"))
+    settle_all(args, shape.flags)
+    check_needs(args, shape.needs)
     if not command:
         raise UsageError("which command? it goes after --, as in: -- make test")
     return args, command

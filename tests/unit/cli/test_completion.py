@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from claimdag_client._transport.endpoint import Endpoint
+from claimdag_client.cli import foreign
 from claimdag_client.cli.commands import MODULES
-from claimdag_client.cli.completion import _RUNNERS, SCRIPTS
+from claimdag_client.cli.completion import SCRIPTS, _after_place
 from claimdag_client.cli.flags import FLAGS
 from tests.support.scripted_daemon import ScriptedDaemon, view
 
@@ -70,11 +72,26 @@ def test_no_daemon_is_started_for_a_completion(cli: Cli, short_dir: Path) -> Non
     assert list(short_dir.iterdir()) == []
 
 
-@pytest.mark.parametrize("verb", sorted(_RUNNERS))
-def test_flags_of_a_runner_are_those_of_its_help(verb: str, cli: Cli) -> None:
-    """They read their own arguments, so the list stands twice."""
+def test_verbs_of_other_rooms_are_described_once() -> None:
+    """Their help, completion and manual come from one table."""
+    assert set(foreign.COMMANDS) == {verb for verb, module in MODULES.items() if ":" in module}
+
+
+@pytest.mark.parametrize("verb", sorted(foreign.COMMANDS))
+def test_flags_of_a_verb_of_another_room_are_offered_and_told(verb: str, cli: Cli) -> None:
+    """What its help tells is what the shell offers."""
     told = cli(verb, "--help").out
-    assert [name for name in _RUNNERS[verb] if FLAGS[name].shown not in told] == []
+    flags = offered(cli, verb, "--")
+    assert flags == [name for each in foreign.COMMANDS[verb].flags for name in FLAGS[each].names if name[:2] == "--"]
+    # --id is another spelling of ID, which help does not tell.
+    assert [name for name in flags if name not in told] in ([], ["--id"])
+
+
+def test_graph_named_before_the_verb_is_the_one_asked() -> None:
+    """Its ids are offered, and no other graph's."""
+    endpoint = Endpoint(start=False)
+    assert _after_place(["--graph", "site", "--socket=/s", "--dir", "/d", "claim"], endpoint) == ["claim"]
+    assert (endpoint.graph, endpoint.socket_path, endpoint.directory) == ("site", "/s", "/d")
 
 
 @pytest.mark.parametrize("shell", sorted(SCRIPTS))

@@ -187,7 +187,7 @@ def test_client_closed_refuses_and_hands_back(fake: Any) -> None:
     [
         ("claimdag_client", ("msgspec", "anyio", "socket", "threading")),
         ("claimdag_client.sync", ("anyio",)),
-        ("claimdag_client.worker.runner", ("msgspec",)),
+        ("claimdag_client.worker.runner", ("msgspec", "anyio", "asyncio")),
         ("claimdag_client.cli.commands.watch_wait", ("msgspec", "anyio")),
     ],
 )
