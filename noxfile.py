@@ -86,6 +86,12 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def man(session: nox.Session) -> None:
+    """The man pages in docs/_build/man: `man -l docs/_build/man/man1/claimdag.1`."""
+    session.run("python", "tools/manuals.py", str(ROOT / "docs/_build/man"))
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """The benchmarks, `--quick` unless arguments say otherwise."""
     session.install("-e", ".[test]")
@@ -105,6 +111,9 @@ def build(session: nox.Session) -> None:
         session.run("python", "-m", "venv", str(fresh / "venv"))
         commands = fresh / "venv" / "bin"
         session.run(str(commands / "pip"), "install", "-q", str(wheel), external=True)
+        pages = {page.name for page in (fresh / "venv/share/man").glob("man*/*")}
+        if pages != {"claimdag.1", "claimdagd.8", "claimdag-protocol.7"}:
+            session.error(f"the wheel brings other manuals than it should: {pages}")
         environment = {"CLAIMDAG_DIR": str(fresh / "state"), "PATH": f"{commands}:{os.environ['PATH']}"}
         session.chdir(fresh)  # away from the checkout, so that the wheel is what is imported
         for command in (

@@ -18,6 +18,8 @@ ANSWER_MAX_BYTES: "Final" = 1024 * 1024 * 1024
 SOCKET_PATH_MAX_BYTES: "Final" = 107
 SUMMARY_MAX_BYTES: "Final" = 4096
 ERROR_MAX_BYTES: "Final" = 1024
+#: The longest lease or delay, in seconds: a year of 366 days.
+LEASE_MAX_S: "Final" = 366 * 86400.0
 #: How many `once` tokens the daemon remembers, on disk too.
 ONCE_TOKENS_MAX: "Final" = 4096
 #: How many journal entries the daemon keeps in memory for `log` and `watch`.

@@ -80,7 +80,7 @@ RETRY_DELAY_MAX_S = 3600.0
 UNIX_TIME_MAX = 253_402_300_799.0
 UNITS_MAX = 1_000_000_000
 COST_MAX = 1e12
-LEASE_MAX_S = 366 * 86400.0
+LEASE_MAX_S = limits.LEASE_MAX_S
 #: The lease of a claim that a process stands for, unless the caller says another.
 PROCESS_LEASE_S = 4 * 3600.0
 PID_MAX = 2**31 - 1

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from claimdag_client.cli.command import Command
     from claimdag_client.cli.session import Session
 
+DESCRIPTION = (
+    "Hand out the work of one session: who is on what, what is unblocked, what is finished.",
+    "Without a daemon listening, one is started; it leaves by itself when it is idle and empty.",
+)
 REPORT_TO = "the issue tracker of the claimdagd project"
 
 
@@ -279,8 +283,7 @@ def _help() -> str:
     lines = [
         "usage: claimdag [--graph NAME] [--socket PATH] [--dir DIR] [--no-start] VERB ...",
         "",
-        "Hand out the work of one session: who is on what, what is unblocked, what is finished.",
-        "Without a daemon listening, one is started; it leaves by itself when it is idle and empty.",
+        *DESCRIPTION,
     ]
     for heading, verbs in GROUPS:
         lines += ["", f"{heading}:"]

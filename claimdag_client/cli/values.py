@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from claimdagd.limits import ERROR_MAX_BYTES, KINDS, LIVE, ROLES, SUMMARY_MAX_BYTES, TERMINAL
+from claimdagd.limits import ERROR_MAX_BYTES, KINDS, LEASE_MAX_S, LIVE, ROLES, SUMMARY_MAX_BYTES, TERMINAL
 from claimdagd.paths import is_graph_name
 
 TYPE_CHECKING = False
@@ -33,7 +33,6 @@ SORT_NAMES = ("id", "status", "assignee", "priority", "depth", "cost", "quiet", 
 TOOL_TIMEOUT_VARIABLE = "CLAIMDAG_TOOL_TIMEOUT"
 TOOL_WAIT_S, TOOL_MARGIN_S = 45.0, 5.0
 WHENS = ("after_ok", "after_any")
-LEASE_MAX_S = 366 * 86400.0
 UNITS_OF_SIZE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 UNITS_OF_TIME = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@:/-")

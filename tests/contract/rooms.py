@@ -117,10 +117,13 @@ ROOMS: dict[str, Room] = {
     "claimdagd.server.host": Room(
         "directory, lock, listener, signals, systemd, logs, processes", ("claimdagd.model", *_PLACES)
     ),
+    "claimdagd.arguments": Room(
+        "the daemon's arguments and its help", ("claimdagd", "claimdagd.limits", "claimdagd.server.host")
+    ),
     "claimdagd.main": Room(
-        "arguments and exit status",
-        ("claimdagd", "claimdagd.app", "claimdagd.server", "claimdagd.server.host", "claimdagd.service",
-         "claimdagd.store", "claimdagd.descriptors", "claimdagd.paths", *_TYPES),
+        "from arguments to an exit status",
+        ("claimdagd", "claimdagd.app", "claimdagd.arguments", "claimdagd.server", "claimdagd.server.host",
+         "claimdagd.service", "claimdagd.store", "claimdagd.descriptors", "claimdagd.paths", *_TYPES),
     ),
     "claimdagd.__main__": Room("python -m claimdagd", ("claimdagd.main",)),
     "claimdag_client.errors": Room("the exceptions of both clients", ("claimdagd.limits", "claimdagd.wire")),
