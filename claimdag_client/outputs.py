@@ -11,7 +11,6 @@ import fcntl
 import os
 import re
 import stat
-from typing import NamedTuple
 
 from claimdagd import paths
 from claimdagd.descriptors import above_standard_streams
@@ -22,15 +21,22 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 16
 _NAME = re.compile(r"([0-9a-z]{4}-[0-9]{1,18})\.([0-9]{1,9})\.log")
+#: Escape sequences of terminals: what sets colours, moves the cursor or names the window.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+#: How far back the last lines of a file are looked for.
+LAST_BYTES = 1 << 14
 _MARK = re.compile(rb"\n\[claimdag: ([0-9]+) bytes left out\]\n")
 
 
-class Mark(NamedTuple):
+class Mark:
     """Where bytes were left out: the offset and length of the mark, and how many bytes it stands for."""
 
-    offset: int
-    length: int
-    left_out: int
+    __slots__ = ("left_out", "length", "offset")
+
+    def __init__(self, offset: int, length: int, left_out: int) -> None:
+        self.offset = offset
+        self.length = length
+        self.left_out = left_out
 
 
 def output_directory(directory: str | None, socket: str) -> str:
@@ -82,6 +88,35 @@ def open_output(directory: str, id: str, attempt: int) -> int:
     """Open a file for reading. Raises OSError."""
     path = os.path.join(directory, file_name(id, attempt))
     return above_standard_streams(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK))
+
+
+def without_escapes(data: bytes) -> str:
+    """Return what a command wrote as text without a terminal's escape sequences; other controls are left in it."""
+    return _ESCAPES.sub("", data.decode(errors="replace"))
+
+
+def last_lines(directory: str, id: str, count: int) -> tuple[int, list[str]]:
+    """Return the last attempt at a node whose output is kept, and its last lines that are not blank; 0 if none is.
+
+    Of a line that was written over, as progress bars are, what was written last is returned.
+    """
+    attempts = attempts_of(directory, id)
+    if not attempts:
+        return 0, []
+    try:
+        descriptor = open_output(directory, id, attempts[-1])
+        try:
+            size = os.fstat(descriptor).st_size
+            data = os.pread(descriptor, LAST_BYTES, max(0, size - LAST_BYTES))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return 0, []  # It was removed in the meantime.
+    if size > LAST_BYTES:
+        # Its first line may be half of one.
+        data = data.partition(b"\n")[2] or data
+    lines = [line.rstrip().rpartition("\r")[2] for line in without_escapes(data).split("\n")]
+    return attempts[-1], [line for line in lines if line.strip()][-count:]
 
 
 def being_written(descriptor: int) -> bool:

@@ -12,7 +12,7 @@ from claimdag_client._transport.endpoint import Endpoint
 from claimdag_client._transport.patience import ANSWER_SLACK_S, SILENCE_LIMIT_S
 from claimdag_client._transport.transport import Connection, connect
 from claimdag_client.cli import streams
-from claimdag_client.cli.render.text import Paint, json_line
+from claimdag_client.cli.render.text import Paint, fit, json_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,6 +145,12 @@ class Session:
         """Write lines, clean already, for the reader. Raises OutputError."""
         for line in lines:
             streams.write(line + "\n")
+
+    def say_rows(self, lines: Iterable[str]) -> None:
+        """Write the lines of a list: on a terminal none is wider than it. Raises OutputError."""
+        columns = self.paint.columns
+        for line in lines:
+            streams.write((line if columns is None else fit(line, columns, unicode=self.paint.unicode)) + "\n")
 
     def say_json(self, value: object) -> None:
         """Write one object as a line of JSON, for a program. Raises OutputError."""

@@ -143,6 +143,36 @@ def wait_of_a_tool(environ: Mapping[str, str]) -> float:
     return max(seconds - TOOL_MARGIN_S, seconds / 2)
 
 
+def _moment(text: str, *, past: bool) -> float:
+    """Return a moment in Unix seconds: a time of day, the next or the last such; or a date, of the reader's own zone.
+
+    Args:
+        past: the last such time of day, else the next.
+    """
+    from datetime import datetime, timedelta
+
+    now = datetime.now()
+    if text[2:3] == ":" or text[1:2] == ":":
+        # Two digits for the hour, as datetime wants it.
+        clock = datetime.fromisoformat(f"{now.date()} {text:0>{len(text) + (text[1:2] == ':')}}")
+        days = timedelta(days=1 if past else -1)
+        return (clock - days if (clock > now) == past and clock != now else clock).timestamp()
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _since(text: str) -> float:
+    from time import time
+
+    try:
+        return time() - _duration(zero=True)(text)
+    except ValueError:
+        return _moment(text, past=True)
+
+
+def _at(text: str) -> float:
+    return _moment(text, past=False)
+
+
 def _wait(text: str) -> float:
     return wait_of_a_tool(os.environ) if text == "auto" else _duration(zero=True)(text)
 
@@ -225,6 +255,9 @@ COST = Value("a number above 0", _number(0, COST_MAX))
 SLACK = Value("a number from 0", _number(0, COST_MAX, inclusive=True))
 LEASE = Value("a time above 0, in seconds or as 90s, 15m, 2h, 1d, at most 366d", _duration(zero=False))
 SECONDS = Value("a time in seconds or as 90s, 15m, 2h, 1d, at most 366d", _duration(zero=True))
+_MOMENTS = "a time of day or a date, such as 18:30, 2026-12-24 or 2026-12-24T18:30"
+SINCE = Value(f"so long ago, such as 90s, 15m, 2h or 1d; or {_MOMENTS}", _since)
+AT = Value(_MOMENTS, _at)
 KIND = _one_of(KINDS)
 ROLE = _one_of(ROLES)
 STATUS = _one_of(STATUSES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 import anyio
@@ -23,8 +22,6 @@ SWEEP_AFTER = 1 / 16
 SWEEP_ATTEMPTS = 256
 #: How long to wait for the list of nodes that still exist.
 SWEEP_S = 2.0
-#: Escape sequences of terminals: what sets colours, moves the cursor or names the window.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
 class OutputKeeper:
@@ -73,5 +70,5 @@ def with_last_line(error: str | None, last_line: bytes) -> str | None:
     """Return a node's error with what its command said last."""
     if error is None:
         return None
-    line = clean(_ESCAPES.sub("", last_line.decode(errors="replace"))).strip()
+    line = clean(outputs.without_escapes(last_line)).strip()
     return error_text(f"{error}: {line}") if line else error

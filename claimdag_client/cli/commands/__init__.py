@@ -19,7 +19,7 @@ GROUPS: tuple[tuple[str, dict[str, tuple[str, str]]], ...] = (
             "tree": ("graphs", "nodes under their parents"),
             "graph": ("graphs", "the order of the work, as text, dot or mermaid"),
             "report": ("report", "the state of the work, to paste elsewhere"),
-            "log": ("requests", "the ledger: every change, oldest first"),
+            "log": ("ledger", "the ledger: every change, oldest first"),
             "watch": ("watch_wait", "the ledger as it grows"),
         },
     ),

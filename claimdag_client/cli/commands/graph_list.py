@@ -31,9 +31,11 @@ def _graphs(args: argparse.Namespace, session: Session) -> int:
     here = session.place.state_directory
     rows = [("", "graph", "daemon", "unfinished", "ready", "claimed", "finished"), *(_row(g, here) for g in told)]
     widths = columns_of(rows)
+    lines = []
     for row, trouble in zip(rows, ("", *(str(graph.get("trouble", "")) for graph in told)), strict=True):
         cells = [pad(cell, width) for cell, width in zip(row, widths, strict=True)]
-        session.say("  ".join([*cells, clean(trouble)]).rstrip())
+        lines.append("  ".join([*cells, clean(trouble)]).rstrip())
+    session.say_rows(lines)
     return DONE
 
 

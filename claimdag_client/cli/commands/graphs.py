@@ -33,7 +33,7 @@ def _tree(args: argparse.Namespace, session: Session) -> int:
         for view in graph.nodes.values():
             session.say_json(view)
         return DONE
-    session.say_all(_tree_lines(graph, session))
+    session.say_rows(_tree_lines(graph, session))
     return DONE
 
 
@@ -72,8 +72,9 @@ def _graph(args: argparse.Namespace, session: Session) -> int:
     if args.format == "text":
         from claimdag_client.cli.render.layers import text
 
-        lines = text(graph, session.paint)
-    elif args.format == "dot":
+        session.say_rows(text(graph, session.paint))
+        return DONE
+    if args.format == "dot":
         from claimdag_client.cli.render.export import dot
 
         lines = dot(graph)

@@ -19,6 +19,8 @@ def _list(args: Namespace, session: Session) -> int:
         wanted = getattr(args, name)
         if wanted is not None:
             nodes = [node for node in nodes if node[name] == wanted]
+    if args.since is not None:
+        nodes = [node for node in nodes if node["updated_at"] >= args.since]
     if args.match is not None:
         nodes = [node for node in nodes if _matches(node, args.match.casefold())]
     if args.sort is not None:
@@ -52,7 +54,7 @@ def _show(nodes: list[dict[str, Any]], args: Namespace, session: Session) -> Non
     else:
         from claimdag_client.cli.render.node import lines, table
 
-        session.say_all(table(nodes, args.columns, session.paint) if args.columns else lines(nodes, session.paint))
+        session.say_rows(table(nodes, args.columns, session.paint) if args.columns else lines(nodes, session.paint))
 
 
 def _asked(args: Namespace) -> dict[str, Any]:
@@ -88,14 +90,15 @@ COMMANDS = {
         run=_list,
         flags={
             "terminal": "", "archived": "", "all": "", "status": "", "under": "", "assignee": "",
-            "kind": "only those of this kind", "node_role": "only those for this role", "match": "", "sort": "",
-            "limit": "", "columns": "", "output": "", "quiet": "", "json": "", "offline": "",
+            "kind": "only those of this kind", "node_role": "only those for this role", "match": "",
+            "since": "", "sort": "", "limit": "", "columns": "", "output": "", "quiet": "", "json": "", "offline": "",
         },
         about="List nodes, newest first: the unfinished ones, unless others are asked for.",
         examples=(
             "claimdag list",
             "claimdag list --all --json",
             "claimdag list --match parser --sort priority --columns id,status,priority,summary",
+            "claimdag list --all --since 2h",
             "claimdag list --offline",
         ),
     ),

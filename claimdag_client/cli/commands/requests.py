@@ -75,12 +75,6 @@ COMMANDS: dict[str, Command] = {
         about="Lift the pause of the graph, or of a node, and no other. Says what is paused still.",
         examples=("claimdag resume", "claimdag resume --under 7q2f-1"),
     ),
-    "log": Command(
-        op="log", flags={"id": "only what concerns this node", "from": "", "entries": "", "json": ""}, show="log",
-        rows="entries",
-        about="Show the ledger: every change that is still kept, oldest first.",
-        examples=("claimdag log --limit 20", "claimdag log 7q2f-1", "claimdag log --from 120 --json"),
-    ),
     "ping": Command(
         op="ping", show="pong",
         about="Ask whether the daemon answers. Prints pong.",

@@ -18,6 +18,8 @@ _HOLDER = "who holds it: any other actor is refused"
 _HELD = {"some": "", "actor": _HOLDER, "gen": "", "lease": "", "bound": "", "once": "", "json": ""}
 _MOVED = {"some": "", "actor": "", "gen": "", "once": "", "json": ""}
 _SCOPE = "only what is this node or below it, with"
+#: How many of the last lines of a command's output stand below its node.
+OUTPUT_LINES = 5
 #: The flag that stands for the ids, by the command.
 _INSTEAD = {"reopen": "failed", "archive": "all_done", "cancel": "under"}
 
@@ -46,7 +48,23 @@ def _each(args: Namespace, session: Session) -> int:
         answers.append(session.ask(session.verb, id=node_id))
     for ok in answers:
         show(command, ok, args, session)
+        if not args.json:
+            _show_output(str(ok["id"]), session)
     return DONE
+
+
+def _show_output(node_id: str, session: Session) -> None:
+    """Show the last lines that the command of a node wrote, if any are kept; they are text here, and act on nothing."""
+    from claimdag_client import outputs
+    from claimdag_client.cli.render.text import cut, room_for
+
+    session.doing = "reading the output"
+    place = session.place
+    attempt, lines = outputs.last_lines(outputs.output_directory(place.directory, place.socket), node_id, OUTPUT_LINES)
+    if lines:
+        paint = session.paint
+        session.say(f"  {paint('output', 'dim')}    of attempt {attempt}, its end (claimdag output {clean(node_id)})")
+        session.say_all(f"    {cut(clean(line), room_for(paint, 4), unicode=paint.unicode)}" for line in lines)
 
 
 def _check(args: Namespace, verb: str) -> None:
@@ -77,12 +95,13 @@ def _show(args: Namespace, session: Session, ok: dict[str, Any]) -> None:
 COMMANDS: dict[str, Command] = {
     "get": Command(
         run=_each, flags={"some": "nodes: their ids, or the numbers in them", "json": ""}, needs=("some",), show="page",
-        about="Show every field of a node, or of several one after the other.",
+        about="Show every field of a node, or of several one after the other, and the end of what its command wrote.",
         examples=("claimdag get 7q2f-1", "claimdag get 3 4"),
     ),
     "why": Command(
         run=_each, flags={"some": "nodes: their ids, or the numbers in them", "json": ""}, needs=("some",), show="why",
-        about="Say why a node, or each of several, has its status, and what to do about it.",
+        about="Say why a node, or each of several, has its status, and what to do about it; with the end of what its "
+        "command wrote.",
         examples=("claimdag why 7q2f-2",),
     ),
     "renew": Command(

@@ -65,7 +65,7 @@ def _status(args: argparse.Namespace, session: Session) -> int:
     if args.json:
         session.say_json(answers.for_programs())
     else:
-        session.say_all(_screen(answers, session, everything=bool(args.all)))
+        session.say_rows(_screen(answers, session, everything=bool(args.all)))
     return DONE
 
 

@@ -25,8 +25,12 @@ def _upsert(args: Namespace, session: Session) -> int:
         request["parent"] = None if args.parent is NULL else session.node_id(args.parent)
     if args.max_attempts is not None:
         request["max_attempts"] = None if args.max_attempts is NULL else args.max_attempts
+    if args.begin_in is not None and args.begin_at is not None:
+        raise UsageError("--in and --at say both when it begins: give one")
     if args.begin_in is not None:
         request["not_before"] = time() + args.begin_in
+    if args.begin_at is not None:
+        request["not_before"] = args.begin_at
     request |= _sets(args, session)
     node = session.put(request)
     if args.json:
@@ -59,7 +63,7 @@ COMMANDS = {
         flags={
             "id": "the node to change; without it one is created", "kind": "", "set_status": "", "node_role": "",
             "parent": "", "summary": "", "cost": "", "priority": "", "need": "", "dep": "", "no_needs": "",
-            "no_deps": "", "max_attempts": "", "retries": "", "retry_delay": "", "begin_in": "",
+            "no_deps": "", "max_attempts": "", "retries": "", "retry_delay": "", "begin_in": "", "begin_at": "",
             "actor": "who says so, for the ledger", "once": "", "json": "",
         },
         about="Create a node, or change the fields given of one that exists. Prints its id.",
@@ -67,6 +71,7 @@ COMMANDS = {
             'claimdag upsert --summary "write the parser" --role implementor --cost 600',
             'claimdag upsert --summary "test it" --dep 7q2f-1 --need browser=1',
             "claimdag upsert 7q2f-2 --status blocked",
+            "claimdag upsert 7q2f-2 --at 18:30",
         ),
     ),
 }  # fmt: skip

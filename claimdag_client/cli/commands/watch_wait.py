@@ -17,7 +17,7 @@ from claimdag_client._transport.transport import Connection, connect
 from claimdag_client.cli import streams
 from claimdag_client.cli.command import Command
 from claimdag_client.cli.progress import Progress
-from claimdag_client.cli.render.text import Paint, clean, json_line
+from claimdag_client.cli.render.text import Paint, clean, fit, json_line
 from claimdag_client.cli.session import DONE, Session
 from claimdag_client.errors import ClaimdagError, Refused, Unreachable, Unresponsive
 
@@ -90,7 +90,9 @@ class _Watch:
         else:
             from claimdag_client.cli.render.log import entry_lines
 
-            lines = entry_lines(entry, self.paint)
+            lines = [
+                fit(line, self.paint.columns, unicode=self.paint.unicode) for line in entry_lines(entry, self.paint)
+            ]
         streams.write("\n".join(lines) + "\n")
         streams.flush()
 

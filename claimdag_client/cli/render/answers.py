@@ -5,7 +5,17 @@ The table of commands names these functions.
 
 from __future__ import annotations
 
-from claimdag_client.cli.render.text import clean, clean_lines, duration, number, paused_text, size, some
+from claimdag_client.cli.render.text import (
+    clean,
+    clean_lines,
+    duration,
+    fold,
+    number,
+    paused_text,
+    room_for,
+    size,
+    some,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,9 +90,11 @@ def why(ok: Answer, paint: Paint) -> Iterable[str]:
     yield f"{head}  {coloured(clean(status), status, paint)}"
     reasons = [str(reason["text"]) for reason in ok.get("reasons") or () if reason.get("text")]
     said = str(ok.get("text") or "").removeprefix(f"{ok['id']} is {status}: ")
-    for text in reasons if len(reasons) > 1 else [said]:
-        for index, line in enumerate(clean_lines(text)):
-            yield f"  {'- ' if len(reasons) > 1 and not index else ''}{line}"
+    several = len(reasons) > 1
+    for text in reasons if several else [said]:
+        lines = [part for line in clean_lines(text) for part in fold(line, room_for(paint, 4 if several else 2))]
+        for index, line in enumerate(lines):
+            yield f"  {('- ' if not index else '  ') if several else ''}{line}"
 
 
 def ready(ok: Answer, paint: Paint) -> Iterable[str]:
@@ -129,18 +141,22 @@ def paused(ok: Answer, paint: Paint) -> Iterable[str]:
 
 def stats(ok: Answer, paint: Paint) -> Iterable[str]:
     """Yield the daemon's counts, a line each."""
-    forms = {"uptime": duration, "journal_bytes": size, "snapshot_bytes": size}
     for name, value in ok.items():
-        if name == "paused":
-            yield f"{name:16}{paused_text(value) or 'nothing'}"
-        elif name == "deadlocks":
-            for deadlock in value:
-                yield f"{'deadlock':16}{clean(deadlock_text(deadlock))}"
-        elif isinstance(value, dict):
-            yield f"{clean(name):16}" + (", ".join(f"{clean(k)} {clean(v)}" for k, v in value.items()) or "none")
-        else:
-            text = forms.get(name, number)(value) if isinstance(value, (int, float)) else str(value)
-            yield f"{clean(name):16}{clean(text)}"
+        for named, text in _stat(name, value):
+            for index, line in enumerate(fold(clean(text), room_for(paint, 16))):
+                yield f"{'' if index else clean(named):16}{line}"
+
+
+def _stat(name: str, value: Any) -> Iterable[tuple[str, str]]:
+    if name == "paused":
+        yield name, paused_text(value) or "nothing"
+    elif name == "deadlocks":
+        yield from (("deadlock", deadlock_text(deadlock)) for deadlock in value)
+    elif isinstance(value, dict):
+        yield name, ", ".join(f"{key} {count}" for key, count in value.items()) or "none"
+    else:
+        forms = {"uptime": duration, "journal_bytes": size, "snapshot_bytes": size}
+        yield name, forms.get(name, number)(value) if isinstance(value, (int, float)) else str(value)
 
 
 def deadlock_text(deadlock: Any) -> str:

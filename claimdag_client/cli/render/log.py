@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from claimdag_client.cli.render.text import clean, clock, cut, paused_text, some
+from claimdag_client.cli.render.text import clean, clock, cut, duration, paused_text, some
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def _node(node: Mapping[str, Any], paint: Paint) -> str:
     words.append(f"gen {clean(node.get('gen', '?'))}")
     if node.get("assignee"):
         words.append(f"held by {clean(node['assignee'])}")
+    if took := _took(node):
+        words.append(took)
     if node.get("cause"):
         words.append(f"because of {clean(node['cause'])}")
     if node.get("error"):
@@ -54,3 +56,14 @@ def _node(node: Mapping[str, Any], paint: Paint) -> str:
     if node.get("summary"):
         words.append(cut(clean(node["summary"]), 60, unicode=paint.unicode))
     return " ".join(words)
+
+
+def _took(node: Mapping[str, Any]) -> str:
+    """Return how long a node that has ended took, or when one that failed is tried again; else nothing."""
+    began, ended = node.get("started_at"), node.get("finished_at")
+    if ended is not None:
+        return f"after {duration(max(0.0, ended - began))}" if began is not None else ""
+    at, changed = node.get("not_before"), node.get("updated_at")
+    if not node.get("failures") or at is None or changed is None or at <= changed:
+        return ""
+    return f"again in {duration(at - changed)}"

@@ -10,8 +10,10 @@ from claimdag_client.cli.render.text import (
     columns_of,
     cut,
     duration,
+    fold,
     number,
     pad,
+    room_for,
     some,
 )
 
@@ -34,6 +36,10 @@ SIGNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "failed": ("✗", "x", ("red",)),
     "cancelled": ("∅", "-", ("dim",)),
 }
+
+
+#: A column of a table is not cut below this.
+COLUMN_MIN = 4
 
 
 def sign(status: str, paint: Paint) -> str:
@@ -92,10 +98,11 @@ def lines(nodes: Iterable[View], paint: Paint) -> Iterable[str]:
     """Yield one line for each node: sign, id, status, remarks, summary, in columns."""
     rows = [(clean(node["id"]), clean(node["status"]), "  ".join(remarks(node)), node) for node in nodes]
     ids, statuses, notes = columns_of(row[:3] for row in rows) or (0, 0, 0)
-    notes = min(notes, 40)
+    notes = min(notes, 40 if paint.columns is None else max(8, paint.columns // 3))
     for node_id, status, note, node in rows:
         head = f"{node_id:{ids}}  "
         middle = f"{status:{statuses}}"
+        note = note if paint.columns is None else cut(note, notes, unicode=paint.unicode)
         tail = (f"  {pad(note, notes)}" if notes else "") + f"  {clean(node.get('summary', ''))}"
         room = None if paint.columns is None else max(10, paint.columns - ids - statuses - 5)
         tail = cut(tail.rstrip(), room, unicode=paint.unicode)
@@ -103,13 +110,32 @@ def lines(nodes: Iterable[View], paint: Paint) -> Iterable[str]:
 
 
 def table(nodes: Iterable[View], fields: Sequence[str], paint: Paint) -> Iterable[str]:
-    """Show fields of nodes in columns under their names. The last column is cut to what is left of the screen."""
+    """Show fields of nodes in columns under their names. The widest columns are cut to what a screen has room for."""
     rows = [[name.upper() for name in fields], *([_cell(node, name) for name in fields] for node in nodes)]
     widths = columns_of(rows)
+    if paint.columns is not None:
+        widths = _narrowed(widths, paint.columns - 2 * (len(widths) - 1))
+        rows = [
+            [cut(cell, room, unicode=paint.unicode) for cell, room in zip(row, widths, strict=True)] for row in rows
+        ]
     for index, row in enumerate(rows):
         line = "  ".join(pad(cell, room) for cell, room in zip(row, widths, strict=True)).rstrip()
-        line = cut(line, paint.columns, unicode=paint.unicode)
         yield line if index else paint(line, "bold")
+
+
+def _narrowed(widths: Sequence[int], room: int) -> list[int]:
+    """Return widths that fit in so many columns together if each has a few, the widest having given the most."""
+    narrowed = [*widths]
+    excess = sum(narrowed) - room
+    while excess > 0 and (widest := max(narrowed)) > COLUMN_MIN:
+        # Down to the next narrower one at once, shared by all that are as wide.
+        below = max((each for each in narrowed if each < widest), default=COLUMN_MIN)
+        alike = [index for index, each in enumerate(narrowed) if each == widest]
+        step = max(1, min(widest - max(below, COLUMN_MIN), -(-excess // len(alike))))
+        for index in alike:
+            narrowed[index] -= min(step, max(0, excess))
+            excess -= step
+    return narrowed
 
 
 def _cell(node: View, name: str) -> str:
@@ -128,7 +154,7 @@ def page(node: View, paint: Paint) -> Iterable[str]:
     status = node["status"]
     yield f"{sign(status, paint)} {paint(clean(node['id']), 'bold')}  {coloured(clean(status), status, paint)}"
     for line in clean_lines(node.get("summary", "")) if node.get("summary") else ():
-        yield f"  {line}"
+        yield from (f"  {part}" for part in fold(line, room_for(paint, 2)))
     facts: list[tuple[str, str]] = [("kind", clean(node.get("kind", "")))]
     if node.get("role") != "unset":
         facts.append(("role", clean(node.get("role", ""))))
@@ -159,7 +185,9 @@ def page(node: View, paint: Paint) -> Iterable[str]:
     moments = ("created", "updated", "started", "finished")
     facts.extend((name, clock(node[f"{name}_at"])) for name in moments if node.get(f"{name}_at") is not None)
     for name, value in facts:
-        yield f"  {paint(f'{name:9}', 'dim')} {value}"
+        for index, line in enumerate(fold(value, room_for(paint, 12))):
+            label = f"{'' if index else name:9}"
+            yield f"  {paint(label, 'dim')} {line}"
 
 
 def _holder(node: View) -> str:

@@ -80,6 +80,11 @@ class Paint:
         return size_of_terminal()[0]
 
 
+def room_for(paint: Paint, indent: int) -> int | None:
+    """Return how many columns are left beside an indent; None for what has no end."""
+    return None if paint.columns is None else max(10, paint.columns - indent)
+
+
 def size_of_terminal() -> tuple[int, int]:
     """Return columns and rows, or 100 and 24 if neither the environment nor the terminal says."""
     columns, rows = (_positive(os.environ.get(name)) for name in ("COLUMNS", "LINES"))
@@ -122,6 +127,45 @@ def cut(text: str, columns: int | None, *, unicode: bool = True) -> str:
             break
         kept += char
     return kept.rstrip() + mark if columns >= len(mark) else ""
+
+
+def fit(line: str, columns: int | None, *, unicode: bool = True) -> str:
+    """Return a clean line, painted or not, cut to so many columns. Colours take no room, and end with the line."""
+    if "\x1b" not in line:
+        return cut(line, columns, unicode=unicode)
+    first, *painted = line.split("\x1b[")
+    parts = [("", first), *(part.partition("m")[::2] for part in painted)]
+    if columns is None or width("".join(text for _, text in parts)) <= columns:
+        return line
+    mark = "…" if unicode else "..."
+    fitted = ""
+    room = columns - len(mark)
+    for colour, text in parts:
+        fitted += f"\x1b[{colour}m" if colour else ""
+        if width(text) > room:
+            return fitted + (cut(text, room + len(mark), unicode=unicode) if room + len(mark) > 0 else "") + "\x1b[0m"
+        fitted += text
+        room -= width(text)
+    return fitted
+
+
+def fold(text: str, columns: int | None) -> list[str]:
+    """Return a clean text as lines of at most so many columns, broken at blanks where there are any."""
+    if columns is None or width(text) <= columns:
+        return [text]
+    lines = [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if width(joined) <= columns:
+            lines[-1] = joined
+            continue
+        if lines[-1]:
+            lines.append("")
+        for char in word:
+            if width(lines[-1]) + width(char) > columns and lines[-1]:
+                lines.append("")
+            lines[-1] += char
+    return lines
 
 
 def pad(text: str, columns: int) -> str:
