@@ -187,7 +187,10 @@ def _list_flags() -> dict[str, Flag]:
         "report_format": Flag("--format", value=values.REPORT_FORMAT, metavar="FORMAT", default="tasks",
                               about="tasks (a check list; the default), json, csv or github-comment"),
         "graph_format": Flag("--format", value=values.GRAPH_FORMAT, metavar="FORMAT", default="text",
-                             about="text (default), dot or mermaid"),
+                             about="text (default), dot, mermaid, or svg by Graphviz"),
+        "svg": Flag("--svg", about="as --format svg"),
+        "to_file": Flag("-o", "--output", value=values.TEXT, metavar="FILE", dest="to_file",
+                        about="write it there"),
         "timeout": Flag("--timeout", value=values.SECONDS, metavar="S",
                         about="give up after so long (also 90s, 15m, 2h)"),
     }  # fmt: skip

@@ -5,8 +5,9 @@ from __future__ import annotations
 from claimdag_client.cli.command import Command
 from claimdag_client.cli.render.graph_view import GraphView
 from claimdag_client.cli.render.node import coloured, remarks, sign, waits_for
-from claimdag_client.cli.render.text import clean, cut, width
-from claimdag_client.cli.session import DONE, Session
+from claimdag_client.cli.render.text import Paint, clean, cut, width
+from claimdag_client.cli.session import DONE, Failed, Session, UsageError
+from claimdag_client.cli.streams import as_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,22 +69,60 @@ def _tree_lines(graph: GraphView, session: Session) -> Iterable[str]:
 
 
 def _graph(args: argparse.Namespace, session: Session) -> int:
+    if args.svg and args.format not in ("text", "svg"):
+        raise UsageError(f"--svg and --format {args.format} contradict each other")
+    form = "svg" if args.svg else args.format
     graph = _graph_view(args, session)
-    if args.format == "text":
+    if form == "text" and args.to_file is None:
         from claimdag_client.cli.render.layers import text
 
         session.say_rows(text(graph, session.paint))
         return DONE
-    if args.format == "dot":
-        from claimdag_client.cli.render.export import dot
+    session.doing = "drawing the graph"
+    content = _drawn(graph, form)
+    if args.to_file is None:
+        session.say_all([content.rstrip("\n")])
+        return DONE
+    try:
+        with open(as_path(args.to_file), "w", encoding="utf-8") as file:
+            file.write(content)
+    except (OSError, ValueError) as exc:
+        raise Failed(f"{args.to_file}: {getattr(exc, 'strerror', None) or exc}") from None
+    return DONE
 
-        lines = dot(graph)
-    else:
+
+def _drawn(graph: GraphView, form: str) -> str:
+    """Return a graph as a text of that form, for a file or a program."""
+    if form == "text":
+        from claimdag_client.cli.render.layers import text
+
+        paint = Paint(None)
+        paint.unicode = True  # The file is UTF-8, also where the terminal is not.
+        lines = text(graph, paint)
+    elif form == "mermaid":
         from claimdag_client.cli.render.export import mermaid
 
         lines = mermaid(graph)
-    session.say_all(lines)
-    return DONE
+    else:
+        from claimdag_client.cli.render.export import dot
+
+        lines = dot(graph)
+    content = "\n".join(lines) + "\n"
+    return _drawn_by_graphviz(content) if form == "svg" else content
+
+
+def _drawn_by_graphviz(source: str) -> str:
+    import subprocess
+
+    try:
+        ran = subprocess.run(["dot", "-Tsvg"], input=source.encode(), capture_output=True)
+    except FileNotFoundError:
+        remedy = "install the package graphviz, or use --format mermaid or --format dot"
+        raise Failed("--svg needs Graphviz, and there is no command dot", remedy=remedy) from None
+    if ran.returncode != 0:
+        said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
+        raise Failed(f"dot ended with {ran.returncode}: {said}", remedy="claimdag graph --format dot, to look at it")
+    return ran.stdout.decode()
 
 
 _WHICH = {"id": "only this node and what is under it, finished or not", "all": "what is finished and archived too"}
@@ -97,14 +136,15 @@ COMMANDS = {
     ),
     "graph": Command(
         run=_graph,
-        flags={**_WHICH, "graph_format": ""},
+        flags={**_WHICH, "graph_format": "", "svg": "", "to_file": ""},
         about=(
             "Draw the order of the work, with its critical path. As text: layer below layer, with rails from each node "
-            "to those that wait on it. As dot for Graphviz, or as mermaid for Markdown pages."
+            "to those that wait on it. As dot for Graphviz, as mermaid for Markdown pages, or as SVG where Graphviz is "
+            "installed."
         ),
         examples=(
             "claimdag graph",
-            "claimdag graph 7q2f-1 --format dot | dot -Tsvg > graph.svg",
+            "claimdag graph 7q2f-1 --svg -o graph.svg",
             "claimdag graph --all --format mermaid",
         ),
     ),

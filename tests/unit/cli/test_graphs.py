@@ -6,7 +6,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -165,3 +167,47 @@ def test_tree_and_graph_of_one_node_ask_for_what_is_under_it(cli: Cli, daemon: S
     assert "digraph" in cli("graph", "7", "--format", "dot").out
     assert "flowchart" in cli("graph", "7", "--format", "mermaid").out
     assert "layer 1" in cli("graph", "7").out
+
+
+def test_graph_goes_to_a_file_whole(cli: Cli, daemon: ScriptedDaemon, tmp_path: Path) -> None:
+    """In UTF-8, without colours; what cannot be written is told by its name."""
+    daemon.answers["list"] = {"nodes": [view(1, summary="漢字"), view(2, deps=[{"on": "7q2f-1", "when": "after_ok"}])]}
+    ran = cli("graph", "-o", str(tmp_path / "g.txt"))
+    assert (ran.status, ran.out) == (0, "")
+    assert "○ 7q2f-1 ready 漢字\n" in (tmp_path / "g.txt").read_text(encoding="utf-8")
+    ran = cli("graph", "--format", "dot", "-o", str(tmp_path / "none/g.dot"))
+    assert (ran.status, ran.err) == (1, f"claimdag: graph: {tmp_path}/none/g.dot: No such file or directory\n")
+    assert cli("graph", "--svg", "--format", "dot").status == 2
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="no dot of Graphviz")
+def test_svg_is_drawn_by_graphviz(cli: Cli, daemon: ScriptedDaemon, tmp_path: Path) -> None:
+    """Every node with its words, whatever is in them."""
+    words = '漢字 <b> & "quoted" \\N {x|y}'
+    daemon.answers["list"] = {"nodes": [view(1, summary=words), view(2, deps=[{"on": "7q2f-1", "when": "after_ok"}])]}
+    assert cli("graph", "--svg", "-o", str(tmp_path / "g.svg")).status == 0
+    drawn = ElementTree.parse(tmp_path / "g.svg")
+    assert words in [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert cli("graph", "--format", "svg").out.endswith("</svg>\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (None, "--svg needs Graphviz, and there is no command dot\n  next: install the package graphviz"),
+        ("#!/bin/sh\necho 'no such\nplugin' >&2; exit 3\n", "dot ended with 3: no such\n  next: claimdag graph"),
+    ],
+)
+def test_svg_without_a_graphviz_that_works_says_so(
+    program: str | None, said: str, cli: Cli, daemon: ScriptedDaemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what to do instead; no file is made."""
+    daemon.answers["list"] = {"nodes": [view(1)]}
+    if program is not None:
+        (tmp_path / "dot").write_text(program)
+        (tmp_path / "dot").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ran = cli("graph", "--svg", "-o", str(tmp_path / "g.svg"))
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err.startswith(f"claimdag: graph: {said}")
+    assert not (tmp_path / "g.svg").exists()
